@@ -4,7 +4,7 @@ else to do.
 A *walk* visits every sealed block but the last of each tree, which the next reader wants. A block that was read since
 the walk before is left as it is; one that was not is packed. So a block is packed once nobody has read it for between
 one and two times `after_ms`, the least time from the beginning of one walk to the beginning of the next. A walk also
-closes what was opened and has not been read since, and tries to transpose what a checkpoint has packed.
+packs what was opened and has not been read since, and tries to transpose what a checkpoint has packed.
 
 What other regions wrote arrives in batches, each of which is a block of its own if it is not very small. Small blocks
 that follow each other, and that nobody read since the walk before, are gathered into full ones before they are packed:
@@ -154,7 +154,7 @@ class PackingWalk:
         return tree.gather(self._at, count)
 
     def _transpose(self, block: Content, packed_form: PackedForm) -> None:
-        """Try to transpose a closed block. A damaged one is counted and skipped, so that the region goes on serving all
+        """Try to transpose a packed block. A damaged one is counted and skipped, so that the region goes on serving all
         others; a client that reads it gets the error.
         """
         try:
@@ -176,7 +176,7 @@ class PackingWalk:
             self.packed += 1
             cost = PACK_COST
             packed_form = block.packed_form
-        elif packed_form.packed and block.closed and not packed_form.is_tried:
+        elif packed_form.packed and block.is_packed and not packed_form.is_tried:
             self._transpose(block, packed_form)
             cost = PACK_COST
         assert packed_form is not None

@@ -219,12 +219,10 @@ def block_pieces(block: Block, low: int, high: int) -> list[bytes]:
     """What joins to the data of the slice, which is not empty: chunks as they lie in the block, which are not joined
     for that.
     """
-    if block.closed:
-        block.open()
     start, end = block.start_of(low), block.start_of(high)
     found: list[bytes] = []
     at = 0
-    for chunk in block.chunks:
+    for chunk in block.opened().chunks:
         after = at + len(chunk)
         if at < end and after > start:
             whole = start <= at and after <= end

@@ -9,7 +9,7 @@ for counters that are not listed. The form is 0 for a raw block, 1 for a packed 
 transposed (core/entries/packed_block.py), and 4 more if its counters are listed; the first counter and the sum are of
 that list, without the base. Files of format 2 have no forms, and only raw blocks.
 
-A packed block is restored closed: a start neither decompresses it nor makes its columns, and what a tree has to know of
+A packed block is restored packed: a start neither decompresses it nor makes its columns, and what a tree has to know of
 it stands before the packed form. The checksum of the section covers all of it, so what is opened later is what was
 written; a start only compares the sizes.
 

@@ -48,7 +48,7 @@ def test_the_second_walk_packs_what_the_first_saw() -> None:
     assert (packing.walks, packing.census.blocks, packing.census.packed_blocks) == (1, 6, 0)
     walk(replica, packing)
     assert (packing.walks, packing.census.blocks, packing.census.packed_blocks) == (2, 6, 6)
-    assert [block.closed for block in blocks_of(replica)] == [True, True, False] * 3
+    assert [block.is_packed for block in blocks_of(replica)] == [True, True, False] * 3
     assert packing.census.packed_bytes == sum(
         len(b.packed_form.packed) for b in blocks_of(replica) if b.packed_form is not None
     )
@@ -71,7 +71,7 @@ def test_small_blocks_of_another_region_are_gathered() -> None:
     walk(replica, packing)
     walk(replica, packing)
     assert [block.count for block in blocks_of(replica)] == [BLOCK_ENTRIES, 192, BLOCK_ENTRIES, 64, 70]
-    assert [block.closed for block in blocks_of(replica)] == [True, True, True, True, False]
+    assert [block.is_packed for block in blocks_of(replica)] == [True, True, True, True, False]
     assert (packing.packed, packing.census.blocks, packing.census.packed_blocks) == (4, 4, 4)
     assert digest_replica(replica) == digest_replica(source)
     replica.check()
@@ -119,7 +119,7 @@ def test_what_is_read_between_walks_stays() -> None:
     for _ in range(3):
         blocks_of(replica)[0].entry(7)
         walk(replica, packing)
-    assert [block.closed for block in blocks_of(replica)] == [False, True, False]
+    assert [block.is_packed for block in blocks_of(replica)] == [False, True, False]
     assert packing.census.packed_blocks == 1
 
 
@@ -176,7 +176,7 @@ def test_opened_blocks_are_closed_by_a_later_walk() -> None:
     block = blocks_of(replica)[0]
     block.entry(3)
     walk(replica, packing)
-    assert not block.closed
+    assert not block.is_packed
     walk(replica, packing)
-    assert block.closed and packing.open_blocks.open_bytes == 0
+    assert block.is_packed and packing.open_blocks.open_bytes == 0
     assert packing.packed == 2, "a block was packed twice"

@@ -88,7 +88,7 @@ def assert_same(again: Block, block: Block, count: int) -> None:
 def test_raw_blocks_come_back_as_they_were(count: int) -> None:
     found = read(b"".join([written(block, count) for block in BLOCKS]))
     for index, (block, (place, again)) in enumerate(zip(BLOCKS, found.items(), strict=True)):
-        assert not again.closed
+        assert not again.is_packed
         assert_same(again, block, count)
         assert (place, again.place, again.stored_count) == (BASE | index, BASE | index, count)
         assert again.stored_bytes == len(written(block, count))
@@ -120,16 +120,16 @@ def test_packed_blocks_come_back_closed(is_cold: bool) -> None:
     for block in blocks:
         if is_cold:
             block.pack(OpenBlockCache(1 << 20))
-            assert block.closed and block.packed_form is not None and block.packed_form.is_transposed
+            assert block.is_packed and block.packed_form is not None and block.packed_form.is_transposed
     payloads = [written(block, 64) if is_cold else packed_by_writer(block) for block in blocks]
-    assert all(block.closed == is_cold for block in blocks)
+    assert all(block.is_packed == is_cold for block in blocks)
     found = read(b"".join(payloads))
     for block, payload, again in zip(blocks, payloads, found.values(), strict=True):
-        assert again.closed and again.sealed and again.packed_form is not None
+        assert again.is_packed and again.sealed and again.packed_form is not None
         assert len(payload) == again.stored_bytes < block.byte_count
         assert is_cold or block.stored_bytes == len(payload)
         asked = (again.id_at(0), again.counter_at(0), again.counter_sum(0, 64))
-        assert again.closed, "it was opened for what stands beside the packed form"
+        assert again.is_packed, "it was opened for what stands beside the packed form"
         assert asked == (block.ids(0, 1)[0], block.counters(0, 1)[0], sum(block.counters(0, 64)))
         assert_same(again, block, 64)
 
@@ -141,12 +141,12 @@ def test_what_would_not_shrink_is_raw() -> None:
         block.append((at, 0), at + 1, encode_entry((at, 0), [b"f", blake2b(b"%d" % at).digest()]))
     block.seal()
     again = read(packed_by_writer(block))[BASE]
-    assert not again.closed and block.stored_bytes == again.stored_bytes
+    assert not again.is_packed and block.stored_bytes == again.stored_bytes
     assert_same(again, block, 2)
 
 
 def test_what_is_captured_stays_as_it_was() -> None:
-    """The block is closed before it is written."""
+    """The block is packed before it is written."""
     block = block_of(NOW_MS, 1, 1, sealed=True, count=64)
     image, expected = BlockImage(block), packed_by_writer(block)
     block.pack(OpenBlockCache(1 << 20))
@@ -201,7 +201,7 @@ def test_what_a_writer_packed_can_be_transposed_later() -> None:
     packed_bytes = len(again.packed_form.packed)
     saved = again.transpose()
     assert (
-        again.closed
+        again.is_packed
         and again.packed_form.is_transposed
         and len(again.packed_form.packed) == packed_bytes - saved < packed_bytes
     )
@@ -216,7 +216,7 @@ def test_a_packed_form_that_was_written_wrong_is_an_error_when_it_is_opened() ->
     block = read(bytes(payload))[BASE]
     with pytest.raises(BlockDamaged, match=f"of {block.count} entries from .* Restart the region"):
         block.check()
-    assert block.closed
+    assert block.is_packed
 
 
 def test_a_packed_form_of_another_block_is_an_error_when_it_is_opened() -> None:

@@ -51,15 +51,18 @@ def read(text: str) -> Block:
 
 
 @pytest.mark.parametrize(
-    ("text", "count", "closed", "transposed"),
+    ("text", "count", "is_packed", "transposed"),
     [(RAW, 2, False, False), (PACKED, 24, True, False), (TRANSPOSED, 24, True, True)],
     ids=["raw", "packed", "transposed"],
 )
-def test_a_block_of_format_3_is_what_it_was(text: str, count: int, closed: bool, transposed: bool) -> None:
+def test_a_block_of_format_3_is_what_it_was(text: str, count: int, is_packed: bool, transposed: bool) -> None:
     block = read(text)
     assert FORMAT_VERSION == 3
-    assert block.closed == closed and (block.packed_form is not None and block.packed_form.is_transposed) == transposed
-    assert (block.id_at(0), block.counter_at(0), block.closed) == (*row(0)[:2], closed)
+    assert (
+        block.is_packed == is_packed
+        and (block.packed_form is not None and block.packed_form.is_transposed) == transposed
+    )
+    assert (block.id_at(0), block.counter_at(0), block.is_packed) == (*row(0)[:2], is_packed)
     assert [(block.id_at(at), block.counter_at(at), block.entry(at)) for at in range(block.count)] == [
         row(at) for at in range(count)
     ]

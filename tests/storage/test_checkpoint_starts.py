@@ -36,8 +36,8 @@ def test_a_start_opens_no_block_but_what_a_trim_cut(trimmed: bool) -> None:
     streams = region.node.replica.keyspace.databases[0]
     trees = [tree.blocks()[0] for name in (b"x", b"y", b"z") for tree in streams[name].trees.values()]
     full = [block for blocks in trees for block in blocks[:-1]]
-    assert sum(not block.closed for block in full) == region.node.open_blocks.opened == trimmed
-    assert len(full) > len(trees) and not any(blocks[-1].closed for blocks in trees)
+    assert sum(not block.is_packed for block in full) == region.node.open_blocks.opened == trimmed
+    assert len(full) > len(trees) and not any(blocks[-1].is_packed for blocks in trees)
     region.node.check()
     assert same(lasting(region.node), before)
 

@@ -12,8 +12,9 @@ entries from index `_joined` on have one chunk each, so the newest few are read 
 The package (core/entries/__init__.py) draws the columns. The counter of entry i is `_counter_base + i`, or with a list
 `_counter_base + _listed[i]`; a sealed block is one byte string or few large chunks.
 
-A sealed block may be *closed* (core/entries/packed_block.py): columns and bytes are packed, and every method that needs
-them opens the block first. Counts, bases and sums stay, and so does the answer to whether counters are listed.
+A block is *open*, with its columns and bytes in memory, or *packed* (core/entries/packed_block.py). A method asks
+`opened()` for what it reads, and need not know which the block was. Counts, bases and sums are there in both cases, and
+so is the answer to whether counters are listed. A block that is not sealed is open.
 
 Reference: the RESP specification; blocks play the part of the listpacks in Redis' radix tree (`stream.h`).
 """
@@ -104,7 +105,7 @@ class Block(Content):
     def of_packed(
         ms_base: int, counter_base: int, is_listed: bool, count: int, byte_count: int, packed_form: PackedForm
     ) -> Block:
-        """A closed block of this packed form, without opening it."""
+        """A block that is packed in this form."""
         block = Block()
         block.ms_base, block._counter_base = ms_base, counter_base
         if is_listed:
@@ -113,12 +114,12 @@ class Block(Content):
         block.byte_count = byte_count
         block.packed_form = packed_form
         block.sealed = True
-        block.close()
+        block.drop_content()
         return block
 
     def viewed(self) -> Block:
-        """The block, or if it is closed, a copy that is open: for those who visit many blocks once."""
-        if not self.closed:
+        """The block, or if it is packed, an open copy of it: for those who visit many blocks once."""
+        if not self.is_packed:
             return self
         columns, data = self.unpacked()
         return Block.of_kept(self.ms_base, self._counter_base, columns, data)
@@ -195,11 +196,12 @@ class Block(Content):
     def joined(self, pieces: list[tuple[int, int]]) -> Block:
         """A new block of these slices [low, high), at least one, with columns as wide as they are here."""
         data = self.data()
-        ends = self._ends
+        content = self.opened()
+        ends = content._ends
         chunks = [data[ends[low - 1] if low else 0 : ends[high - 1]] for low, high in pieces]
         gaps = gaps_between(pieces, self.count)
         kept_ends = joined_ends(ends, pieces)
-        ms, seq = cut(self.ms[:], gaps), cut(self.seq[:], gaps)
+        ms, seq = cut(content.ms[:], gaps), cut(content.seq[:], gaps)
         if not self.sealed:
             counters = cut(array("Q", self.counters(0, self.count)), gaps)
             return Block.of_columns(ms, seq, counters, kept_ends, b"".join(chunks))
@@ -263,21 +265,18 @@ class Block(Content):
 
     def data(self) -> bytes:
         """The bytes of all entries, concatenated."""
-        if self.closed:
-            self.open()
-        if len(self.chunks) != 1:
-            self.chunks = [b"".join(self.chunks)]
-        self._joined = self.count
-        return self.chunks[0]
+        content = self.opened()
+        if len(content.chunks) != 1:
+            content.chunks = [b"".join(content.chunks)]
+        content._joined = self.count
+        return content.chunks[0]
 
     def start_of(self, index: int) -> int:
         if index == 0:
             return 0
-        if self.closed:
-            if index == self.count:
-                return self.byte_count
-            self.open()
-        return self._ends[index - 1]
+        if index == self.count:
+            return self.byte_count
+        return self.opened()._ends[index - 1]
 
     def entry(self, index: int) -> bytes:
         return self.entry_slice(index, index + 1)
@@ -293,7 +292,7 @@ class Block(Content):
             return b"".join(self.chunks[first : first + high - low])
         self.read = True
         data = self.chunks[0] if len(self.chunks) == 1 else self.data()
-        return data[self.start_of(low) : self._ends[high - 1]]
+        return data[self.start_of(low) : self.start_of(high)]
 
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
@@ -302,64 +301,55 @@ class Block(Content):
         """The end of the longest slice [low, end) with end <= `high` that has at most `bytes_max` bytes; the slice has
         at least one entry, even a larger one.
         """
-        if self.closed:
-            self.open()
-        return max(bisect_right(self._ends, self.start_of(low) + bytes_max, low, high), low + 1)
+        return max(bisect_right(self.opened()._ends, self.start_of(low) + bytes_max, low, high), low + 1)
 
     def id_at(self, index: int) -> EntryId:
-        if self.closed:
-            packed_form = self.packed_form
-            if index == 0 and packed_form is not None:
-                return (packed_form.first_ms, packed_form.first_seq)
-            self.open()
-        return (self.ms_base + self.ms[index], self.seq[index])
+        if index == 0 and self.is_packed:
+            return self.packed_alone().first_id()
+        content = self.opened()
+        return (content.ms_base + content.ms[index], content.seq[index])
 
     def ids(self, low: int, high: int) -> list[EntryId]:
         ms, seq = self.id_columns(low, high)
         return list(zip(ms, seq, strict=True))
 
     def counter_at(self, index: int) -> int:
-        if self.closed and self._listed is not None:
-            packed_form = self.packed_form
-            if index == 0 and packed_form is not None:
-                return self._counter_base + packed_form.first_listed
-            self.open()
-        return self._counter_base + (index if self._listed is None else self._listed[index])
+        if self._listed is None:
+            return self._counter_base + index
+        if index == 0 and self.is_packed:
+            return self._counter_base + self.packed_alone().first_listed
+        listed = self.opened()._listed
+        return self._counter_base + (index if listed is None else listed[index])
 
     def _opened_list(self) -> array[int] | None:
         """The list of counters, if there is one; without a list a block need not be open for its counters."""
-        if self.closed and self._listed is not None:
-            self.open()
-        return self._listed
+        return None if self._listed is None else self.opened()._listed
 
     def lies_above(self, index: int, other: Block) -> bool:
         """True if both the ID and the counter of this entry exceed those of the last entry of `other`, if any."""
         last = other.count - 1
         if last < 0:
             return True
-        # One after the other, because opening a block may close another one.
-        if other.closed:
-            other.open()
-        other_ms, other_seq = other.ms_base + other.ms[last], other.seq[last]
-        if self.closed:
-            self.open()
-        ms, seq = self.ms_base + self.ms[index], self.seq[index]
+        # One after the other, because opening a block may pack another one again.
+        theirs = other.opened()
+        other_ms, other_seq = theirs.ms_base + theirs.ms[last], theirs.seq[last]
+        ours = self.opened()
+        ms, seq = ours.ms_base + ours.ms[index], ours.seq[index]
         if ms < other_ms or (ms == other_ms and seq <= other_seq):
             return False
         return self.counter_at(index) > other.counter_at(last)
 
     def raw_ids(self) -> Ids:
         """The IDs as they are now, to be searched."""
-        if self.closed:
-            self.open()
-        return Ids(self.ms, self.seq, self.ms_base)
+        content = self.opened()
+        return Ids(content.ms, content.seq, content.ms_base)
 
     def texts(self, low: int, high: int) -> Texts:
         """The bytes of the entries [low, high), to be read piece by piece; indexes stay those of the block."""
         if low >= self._joined and high - low <= _LOOSE_READ:
             return Texts(self.entry_slice(low, high), self._ends, self.start_of(low))
         self.read = True
-        return Texts(self.data(), self._ends, 0)
+        return Texts(self.data(), self.opened()._ends, 0)
 
     def lower_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is >= entry_id."""
@@ -383,9 +373,8 @@ class Block(Content):
 
     def id_columns(self, low: int, high: int) -> tuple[array[int], array[int]]:
         """Milliseconds and sequence numbers."""
-        if self.closed:
-            self.open()
-        return widened(self.ms[low:high], self.ms_base), widened(self.seq[low:high], 0)
+        content = self.opened()
+        return widened(content.ms[low:high], content.ms_base), widened(content.seq[low:high], 0)
 
     def counters(self, low: int, high: int) -> Sequence[int]:
         listed = self._opened_list()
@@ -394,15 +383,12 @@ class Block(Content):
         return widened(listed[low:high], self._counter_base)
 
     def counter_sum(self, low: int, high: int) -> int:
-        packed_form = self.packed_form
-        if packed_form is None or not self.closed or high - low < self.count or self._listed is None:
-            return sum(self.counters(low, high))
-        return self._counter_base * self.count + packed_form.counter_sum
+        if self.is_packed and self._listed is not None and high - low == self.count:
+            return self._counter_base * self.count + self.packed_alone().counter_sum
+        return sum(self.counters(low, high))
 
     def ends(self, low: int, high: int) -> array[int]:
-        if self.closed:
-            self.open()
-        return widened(self._ends[low:high], 0)
+        return widened(self.opened()._ends[low:high], 0)
 
     def columns(self, count: int) -> list[array[int]]:
         """Milliseconds, sequence numbers, counters and ends of the first `count` entries."""
@@ -418,9 +404,7 @@ class Block(Content):
 
     def kept(self, count: int) -> tuple[int, int, list[array[int]]]:
         """Both bases, and the first `count` rows of each column as stored; the counters are empty if contiguous."""
-        if self.closed:
-            self.open()
-        columns = [self.ms, self.seq, array("Q") if self._listed is None else self._listed, self._ends]
+        columns = self.opened().as_stored()
         # Nothing is written to the columns of a sealed block, so they need no copy.
         is_whole = self.sealed and count == self.count
         return self.ms_base, self._counter_base, columns if is_whole else [column[:count] for column in columns]
@@ -446,10 +430,10 @@ class Block(Content):
 
     def check(self) -> None:
         assert self.sealed or self.packed_form is None, "a block that may grow is packed"
-        if self.closed:
-            assert self._joined == self.count, "a closed block has loose chunks"
+        if self.is_packed:
+            assert self._joined == self.count, "a packed block has loose chunks"
             seen = self.viewed()
-            assert (seen.count, seen.byte_count) == (self.count, self.byte_count), "a closed block is miscounted"
+            assert (seen.count, seen.byte_count) == (self.count, self.byte_count), "a packed block is miscounted"
             seen.check()
             return
         count = self.count

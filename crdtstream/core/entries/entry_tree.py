@@ -229,7 +229,7 @@ class EntryTree(BlockList):
             high = block.count
             if high - low > limit:
                 high = low + limit
-            # A next block within the range spares the look at the last ID, for which a closed block would be opened.
+            # A next block within the range spares the look at the last ID, for which a packed block would be opened.
             ends_here = at + 1 == len(blocks) or not at_most(low_ids[at + 1], end)
             if ends_here and high > low and not at_most(block.id_at(high - 1), end):
                 high = block.upper_bound(end)

@@ -6,7 +6,7 @@ only entries that alternate are visited one by one. Indexes `[low, high)` are lo
 slices and runs come in descending order, and each run is to be read from its end.
 
 Each slice is taken up as a *piece*: its IDs and texts lie there as fixed-width integers (core/entries/raw_columns.py),
-so a step of the merge makes no objects but its result. Blocks may be closed again meanwhile.
+so a step of the merge makes no objects but its result. Blocks may be packed again meanwhile.
 
 A *chain range* is what one chain contributes to a range (core/values/chain.py): a part for each of its trees, in
 reading order.

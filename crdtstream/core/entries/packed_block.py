@@ -1,11 +1,12 @@
 """What a block holds, and how it is kept small while nobody reads it.
 
 A sealed block never changes, so its *content*, the columns and the bytes of the entries, can be *packed*: compressed
-into one byte string. The packed form is kept from then on. A block is *closed* when it has nothing else; whatever needs
-the content opens it first (`Content.open`), and closing it again only drops what was opened.
+into one byte string, its *packed form*. The block keeps this form from then on. It is *packed* while it has nothing
+else, and *open* while it has its content. Whatever reads the content asks `Content.opened` for it, which unpacks it;
+packing the block again only drops the content.
 
 An `OpenBlockCache` bounds what is open: `open_bytes_max` limits the blocks that have a packed form and are open
-nevertheless. Beyond it the oldest are closed, except those that were read since they were last considered. Blocks
+nevertheless. Beyond it the oldest are packed again, except those that were read since they were last considered. Blocks
 without a packed form do not count: `core/packing_walk.py` decides when a block gets one.
 
 The package (core/entries/__init__.py) draws the packed form. Columns are stored as differences of neighbours, because
@@ -91,6 +92,9 @@ class PackedForm:
         self.first_seq = 0
         self.first_listed = 0
 
+    def first_id(self) -> tuple[int, int]:
+        return (self.first_ms, self.first_seq)
+
     def set_first(self, ms: int, seq: int, listed: array[int]) -> None:
         """Note the ID of the first entry, and what the list of counters has."""
         self.first_ms, self.first_seq = ms, seq
@@ -99,7 +103,8 @@ class PackedForm:
 
 
 class Content:
-    """The columns and the entries of a block, as core/entries/block.py describes them; without meaning while `closed`.
+    """The columns and the entries of a block, as core/entries/block.py describes them. While it `is_packed` they have
+    no meaning: read them as `opened().ms`.
 
     Reading entries sets `read`; the walks of core/packing_walk.py and the cache of open blocks clear it, to see whether
     it is set again.
@@ -110,8 +115,8 @@ class Content:
         "_joined",
         "_listed",
         "chunks",
-        "closed",
         "count",
+        "is_packed",
         "ms",
         "ms_base",
         "packed_form",
@@ -132,19 +137,33 @@ class Content:
         self.packed_form: PackedForm | None = None
         self.count = 0
         self.sealed = False
-        self.closed = False
+        self.is_packed = False
         self.read = False
 
-    def open(self) -> None:
-        """Bring back the content of a closed block."""
+    def opened(self) -> Content:
+        """The content, unpacked first if the block is packed. Opening another block may pack this one again."""
+        if self.is_packed:
+            self._open()
+        return self
+
+    def packed_alone(self) -> PackedForm:
+        """The packed form of a packed block, for what it tells without being unpacked."""
         packed_form = self.packed_form
-        assert packed_form is not None and self.closed
+        assert packed_form is not None and self.is_packed
+        return packed_form
+
+    def as_stored(self) -> list[array[int]]:
+        """Milliseconds, sequence numbers, listed counters (empty if contiguous) and ends of an open block."""
+        return [self.ms, self.seq, _EMPTY_COLUMN if self._listed is None else self._listed, self._ends]
+
+    def _open(self) -> None:
+        packed_form = self.packed_alone()
         columns, data = self.unpacked()
         self.ms, self.seq, self._ends = columns[0], columns[1], columns[3]
         if self._listed is not None:
             self._listed = columns[2]
         self.chunks = [data]
-        self.closed = False
+        self.is_packed = False
         byte_count = len(data) + sum([column.itemsize * self.count for column in columns if column])
         packed_form.open_blocks.add(self, byte_count + OPEN_BYTES)
 
@@ -165,10 +184,10 @@ class Content:
             raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, "it unpacks to other entries")
         return columns, data
 
-    def close(self) -> None:
-        """Drop the content of a block that has a packed form."""
-        assert self.packed_form is not None and self.packed_form.packed and not self.closed
-        self.closed = True
+    def drop_content(self) -> None:
+        """Keep only the packed form of a block that has one."""
+        assert self.packed_form is not None and self.packed_form.packed and not self.is_packed
+        self.is_packed = True
         self.ms = self.seq = self._ends = _NO_COLUMN
         if self._listed is not None:
             self._listed = _NO_COLUMN
@@ -177,23 +196,22 @@ class Content:
         self._joined = self.count
 
     def pack(self, open_blocks: OpenBlockCache) -> int:
-        """Give a sealed block its packed form, and close it; returns how many bytes that saves."""
+        """Give a sealed block its packed form, and keep only that; returns how many bytes that saves."""
         assert self.sealed and self.packed_form is None
-        listed = _NO_COLUMN if self._listed is None else self._listed
-        columns, data = [self.ms, self.seq, listed, self._ends], b"".join(self.chunks)
+        columns, data = self.as_stored(), b"".join(self.chunks)
         payload = folded(columns, data)
         self.packed_form = packed_form = PackedForm(open_blocks, open_blocks.codec.packed(payload), False)
         if not packed_form.packed:
             return 0
-        packed_form.set_first(self.ms_base + self.ms[0], self.seq[0], listed)
+        packed_form.set_first(self.ms_base + self.ms[0], self.seq[0], columns[2])
         self._transpose(packed_form, columns, data)
-        self.close()
+        self.drop_content()
         return len(payload) - len(packed_form.packed)
 
     def transpose(self) -> int:
-        """Try to transpose the entries of a closed block; returns how many bytes that saves."""
-        packed_form = self.packed_form
-        assert packed_form is not None and self.closed and not packed_form.is_tried
+        """Try to transpose the entries of a packed block; returns how many bytes that saves."""
+        packed_form = self.packed_alone()
+        assert not packed_form.is_tried
         before = len(packed_form.packed)
         columns, data = self.unpacked()
         self._transpose(packed_form, columns, data)
@@ -256,12 +274,12 @@ class OpenBlockCache:
         self.codec = Codec()
         self.open_bytes_max = open_bytes_max
         self.open_bytes = 0
-        # How often a closed block was opened.
+        # How often a packed block was opened.
         self.opened = 0
         self._open: deque[tuple[Content, int]] = deque()
 
     def add(self, block: Content, byte_count: int) -> None:
-        """Close others if there are too many; the new one stays, because it is in use."""
+        """Pack others again if too many are open; the new one stays, because it is in use."""
         self.opened += 1
         self.open_bytes += byte_count
         self._keep_to_limit()
@@ -276,26 +294,26 @@ class OpenBlockCache:
             self._consider_oldest()
 
     def age(self) -> None:
-        """Close the blocks that nobody read since the last call."""
+        """Pack the blocks again that nobody read since the last call."""
         for _ in range(len(self._open)):
             self._consider_oldest()
 
     def _consider_oldest(self) -> None:
-        """Close the oldest block, or give it another chance behind all others if it was read."""
+        """Pack the oldest block again, or give it another chance behind all others if it was read."""
         block, byte_count = self._open.popleft()
         if block.read:
             block.read = False
             self._open.append((block, byte_count))
         else:
             self.open_bytes -= byte_count
-            block.close()
+            block.drop_content()
 
     def check(self) -> None:
         assert not (_EMPTY_COLUMN or _NO_COLUMN or _NO_CHUNKS), "a block wrote to what all share"
         assert self.open_bytes == sum(size for _, size in self._open), "the size of the open blocks is miscounted"
         assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
         for block, _ in self._open:
-            assert block.packed_form is not None and block.packed_form.packed and not block.closed, (
+            assert block.packed_form is not None and block.packed_form.packed and not block.is_packed, (
                 "a block is wrongly in the cache"
             )
 

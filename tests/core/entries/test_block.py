@@ -171,20 +171,20 @@ def test_large_chunks_are_joined_when_they_are_read(size: int, chunks: int) -> N
 
 @pytest.mark.parametrize("reads_first", [False, True])
 def test_large_chunks_are_no_single_entries_once_they_are_packed(reads_first: bool) -> None:
-    """Packing joins them, so no index of a chunk means an entry any more: not while the block is closed, nor open."""
+    """Packing joins them, so no index of a chunk means an entry any more: not while the block is packed, nor open."""
     rows = [((5, at), at, encode_entry((5, at), [b"f", bytes(10_000)])) for at in range(1, 6)]
     block, open_blocks = block_of(rows), OpenBlockCache(1 << 20)
     block.seal()
     assert block.pack(open_blocks) > 0
     if reads_first:
-        block.open()
+        block.opened()
     for low in range(5):
         for high in range(low + 1, 6):
             wanted = b"".join(row[2] for row in rows[low:high])
             assert block.entry_slice(low, high) == block.texts(low, high).between(low, high) == wanted
             block.check()
-            if not reads_first and not block.closed:
-                block.close()
+            if not reads_first and not block.is_packed:
+                block.drop_content()
     assert rows_of(block) == rows
 
 

@@ -1,4 +1,4 @@
-"""An entry tree whose blocks are packed and closed at any time, against the same list of entries."""
+"""An entry tree whose blocks are packed at any time, against the same list of entries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _small_blocks() -> Iterator[None]:
 
 
 class PackedTreeMachine(TreeMachine):
-    """Some blocks are closed when anything is asked or changed."""
+    """Some blocks are packed when anything is asked or changed."""
 
     @initialize(open_bytes_max=st.sampled_from([0, 700, 2_000, 1 << 20]))
     def begin(self, open_bytes_max: int) -> None:

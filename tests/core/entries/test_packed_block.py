@@ -1,4 +1,4 @@
-"""Blocks that are packed, closed and opened, against blocks that never are."""
+"""Blocks that are packed, opened and packed again, against blocks that never are."""
 
 from __future__ import annotations
 
@@ -96,19 +96,19 @@ ANSWERS: dict[str, Callable[[Block, EntryId, int, int], object]] = {
 
 @pytest.mark.parametrize("name", ANSWERS)
 @given(made=steps, data=st.data())
-def test_a_closed_block_answers_as_an_open_one(
+def test_a_packed_block_answers_as_an_open_one(
     name: str, made: list[tuple[int, int, int, int]], data: st.DataObject
 ) -> None:
     rows = [*rows_of(made), *rows_of([*made, *made])[len(made) :]]
     open_blocks = OpenBlockCache(0)
-    closed, other = packed(rows, open_blocks), block_of(rows)
+    block, other = packed(rows, open_blocks), block_of(rows)
     other.seal()
     low = data.draw(st.integers(0, len(rows) - 1))
     high = data.draw(st.integers(low + 1, len(rows)))
     entry_id = data.draw(st.sampled_from([one[0] for one in rows]))
-    assert ANSWERS[name](closed, entry_id, low, high) == ANSWERS[name](other, entry_id, low, high)
+    assert ANSWERS[name](block, entry_id, low, high) == ANSWERS[name](other, entry_id, low, high)
     open_blocks.check()
-    closed.check()
+    block.check()
 
 
 def test_counts_and_contiguous_counters_need_no_opening() -> None:
@@ -116,15 +116,15 @@ def test_counts_and_contiguous_counters_need_no_opening() -> None:
     block = packed(compressible(20), open_blocks)
     assert (block.count, block.byte_size(0, 20), block.counter_at(7)) == (20, block.byte_count, 8)
     assert (list(block.counters(3, 5)), block.counter_sum(0, 20), block.lower_bound_counter(5)) == ([4, 5], 210, 4)
-    assert block.closed and open_blocks.opened == 0
+    assert block.is_packed and open_blocks.opened == 0
 
 
 def test_the_sum_of_listed_counters_needs_no_opening() -> None:
     block = packed([row((number, 1), 2 * number, 50) for number in range(1, 21)], OpenBlockCache(1 << 20))
     assert block.counter_sum(0, 20) == 420
-    assert block.closed
+    assert block.is_packed
     assert block.counter_sum(0, 2) == 6
-    assert not block.closed
+    assert not block.is_packed
 
 
 def test_what_does_not_shrink_stays_open() -> None:
@@ -134,7 +134,7 @@ def test_what_does_not_shrink_stays_open() -> None:
     block.append((1, 1), 1, encode_entry((1, 1), [b"f", noise]))
     block.seal()
     assert block.pack(open_blocks) == 0
-    assert not block.closed and block.packed_form is not None and not block.packed_form.packed
+    assert not block.is_packed and block.packed_form is not None and not block.packed_form.packed
     block.check()
     open_blocks.check()
 
@@ -154,20 +154,20 @@ def test_entries_of_one_shape_are_packed_column_by_column_where_that_pays() -> N
     fields = [[b"temperature", b"%d.%d" % (at * 37 % 41, at * 71 % 97)] for at in range(100)]
     rows = [((2**40 + at, 5), at + 1, encode_entry((2**40 + at, 5), one)) for at, one in enumerate(fields)]
     block, again = packed(rows, open_blocks), block_of(rows)
-    assert block.closed and block.packed_form is not None and block.packed_form.is_transposed
+    assert block.is_packed and block.packed_form is not None and block.packed_form.is_transposed
     assert block.data() == again.data() and block.ids(0, 100) == again.ids(0, 100)
     hashes = [sha256(b"%d" % at).hexdigest().encode() for at in range(100)]
     noise = packed(
         [((at + 1, 0), at + 1, encode_entry((at + 1, 0), [b"f", one])) for at, one in enumerate(hashes)], open_blocks
     )
-    assert noise.closed and noise.packed_form is not None and not noise.packed_form.is_transposed
+    assert noise.is_packed and noise.packed_form is not None and not noise.packed_form.is_transposed
 
 
 def test_the_first_id_and_counter_are_known_without_opening() -> None:
     for gap in (1, 3):
         rows = [(entry_id, counter * gap, entry) for entry_id, counter, entry in compressible(20, 100)]
         block = packed(rows, OpenBlockCache(1 << 20))
-        assert (block.id_at(0), block.counter_at(0)) == rows[0][:2] and block.closed
+        assert (block.id_at(0), block.counter_at(0)) == rows[0][:2] and block.is_packed
 
 
 # The cache of open blocks
@@ -179,7 +179,7 @@ def opened_size(block: Block) -> int:
     again = block_of([(block.id_at(at), block.counter_at(at), block.entry(at)) for at in range(block.count)])
     again.seal()
     again.pack(open_blocks)
-    again.open()
+    again.opened()
     return open_blocks.open_bytes
 
 
@@ -192,7 +192,7 @@ def test_the_cache_keeps_to_its_limit_and_closes_the_oldest_first() -> None:
     for block in blocks:
         block.id_at(1)
         open_blocks.check()
-    assert [block.closed for block in blocks] == [True, True, False, False]
+    assert [block.is_packed for block in blocks] == [True, True, False, False]
     assert open_blocks.opened == 4
 
 
@@ -203,16 +203,16 @@ def test_a_block_that_was_read_has_another_chance() -> None:
     blocks[0].entry(0)
     blocks[1].id_at(1)
     blocks[2].id_at(1)
-    assert [block.closed for block in blocks] == [False, True, False]
+    assert [block.is_packed for block in blocks] == [False, True, False]
 
 
 def test_the_block_in_use_stays_open_beyond_the_limit() -> None:
     open_blocks = OpenBlockCache(0)
     one, two = packed(compressible(20), open_blocks), packed(compressible(20, 100), open_blocks)
     one.entry(0)
-    assert not one.closed
+    assert not one.is_packed
     two.entry(0)
-    assert one.closed and not two.closed
+    assert one.is_packed and not two.is_packed
     open_blocks.check()
 
 
@@ -222,7 +222,7 @@ def test_a_lower_limit_closes_at_once() -> None:
     for block in blocks:
         block.entry(0)
     open_blocks.limit(0)
-    assert all(block.closed for block in blocks)
+    assert all(block.is_packed for block in blocks)
     open_blocks.check()
 
 
@@ -232,13 +232,13 @@ def test_age_closes_what_was_not_read_since() -> None:
     one.entry(0)
     two.entry(0)
     open_blocks.age()
-    assert not one.closed and not two.closed
+    assert not one.is_packed and not two.is_packed
     two.entry(3)
     open_blocks.age()
-    assert one.closed and not two.closed
+    assert one.is_packed and not two.is_packed
     open_blocks.age()
     open_blocks.age()
-    assert two.closed and open_blocks.open_bytes == 0
+    assert two.is_packed and open_blocks.open_bytes == 0
 
 
 @pytest.mark.interpreted
@@ -249,7 +249,7 @@ def test_a_copy_has_a_cache_of_its_own() -> None:
     twin = copy.deepcopy(block)
     assert twin.packed_form is not None
     twin.packed_form.open_blocks.limit(0)
-    assert twin.closed and not block.closed
+    assert twin.is_packed and not block.is_packed
     assert twin.data() == block.data()
     open_blocks.check()
 
