@@ -4,7 +4,7 @@ else to do.
 A *walk* visits every sealed block but the last of each tree, which the next reader wants. A block that was read since
 the walk before is left as it is; one that was not is packed. So a block is packed once nobody has read it for between
 one and two times `after_ms`, the least time from the beginning of one walk to the beginning of the next. A walk also
-packs what was opened and has not been read since, and tries to transpose what a checkpoint has packed.
+packs what was opened and has not been read since, and tries column layout for what a checkpoint has packed.
 
 What other regions wrote arrives in batches, each of which is a block of its own if it is not very small. Small blocks
 that follow each other, and that nobody read since the walk before, are gathered into full ones before they are packed:
@@ -153,14 +153,14 @@ class PackingWalk:
             group.invalidate_cursor()
         return tree.gather(self._at, count)
 
-    def _transpose(self, block: Content, packed_form: PackedForm) -> None:
-        """Try to transpose a packed block. A damaged one is counted and skipped, so that the region goes on serving all
-        others; a client that reads it gets the error.
+    def _try_column_layout(self, block: Content, packed_form: PackedForm) -> None:
+        """Try column layout for a packed block. A damaged one is counted and skipped, so that the region goes on
+        serving all others; a client that reads it gets the error.
         """
         try:
-            self.saved_bytes += block.transpose()
+            self.saved_bytes += block.try_column_layout()
         except BlockDamaged:
-            packed_form.is_tried = True
+            packed_form.is_layout_tried = True
             self.damaged += 1
 
     def _visit(self, block: Content) -> int:
@@ -176,8 +176,8 @@ class PackingWalk:
             self.packed += 1
             cost = PACK_COST
             packed_form = block.packed_form
-        elif packed_form.packed and block.is_packed and not packed_form.is_tried:
-            self._transpose(block, packed_form)
+        elif packed_form.packed and block.is_packed and not packed_form.is_layout_tried:
+            self._try_column_layout(block, packed_form)
             cost = PACK_COST
         assert packed_form is not None
         counted.packed_blocks += 1

@@ -5,18 +5,18 @@
     packed     bytes of the packed form 8 | first ID 16 | first counter 8 | sum of counters 16 | the packed form
 
 A width is the number of bytes of an integer in that column, as `Block.kept` returns it: 8, or 4 if it is narrow, or 0
-for counters that are not listed. The form is 0 for a raw block, 1 for a packed one, 2 more if its entries were
-transposed (core/entries/packed_block.py), and 4 more if its counters are listed; the first counter and the sum are of
-that list, without the base. Files of format 2 have no forms, and only raw blocks.
+for counters that are not listed. The form is 0 for a raw block, 1 for a packed one, 2 more if its entries are in column
+layout (core/entries/column_layout.py), and 4 more if its counters are listed; the first counter and the sum are of that
+list, without the base. Files of format 2 have no forms, and only raw blocks.
 
 A packed block is restored packed: a start neither decompresses it nor makes its columns, and what a tree has to know of
 it stands before the packed form. The checksum of the section covers all of it, so what is opened later is what was
 written; a start only compares the sizes.
 
 A sealed block is packed by the thread that writes it, on another thread than the region's, unless it comes last in its
-tree, because a start looks at the last ID. It is not transposed, which would take three times as long. A packed form
-that the block has already is written as it is. Raw blocks become bytes when they are captured, because a thread that
-makes many small objects keeps the region waiting.
+tree, because a start looks at the last ID. Its entries are not put into column layout, which would take three times as
+long. A packed form that the block has already is written as it is. Raw blocks become bytes when they are captured,
+because a thread that makes many small objects keeps the region waiting.
 
 The **place** of a block is `number << 40 | index` in the file of this number; in files of format 2 it is
 `number << 40 | offset`.
@@ -43,9 +43,9 @@ RAW_FORMAT: Final = 2
 _RAW: Final = 0
 _RAW_FORM: Final = bytes([_RAW])
 _PACKED: Final = 1
-_TRANSPOSED: Final = 2
+_COLUMN_LAYOUT: Final = 2
 _LISTED: Final = 4
-_FORMS: Final = _PACKED | _TRANSPOSED | _LISTED
+_FORMS: Final = _PACKED | _COLUMN_LAYOUT | _LISTED
 _BLOCK: Final = struct.Struct("<4Q4s")
 _PACKED_BLOCK: Final = struct.Struct("<B8Q16s")
 _SUM_BYTES: Final = 16
@@ -67,8 +67,9 @@ def block_parts(block: Block, count: int) -> list[bytes]:
     packed_form = block.packed_form
     ms_base, counter_base = block.bases()
     if packed_form is not None and packed_form.packed and count == block.count:
-        form = _PACKED | (_TRANSPOSED if packed_form.is_transposed else 0) | (_LISTED if block.lists_counters() else 0)
-        first = (packed_form.first_ms, packed_form.first_seq, packed_form.first_listed, packed_form.counter_sum)
+        layout = _COLUMN_LAYOUT if packed_form.in_column_layout else 0
+        form = _PACKED | layout | (_LISTED if block.lists_counters() else 0)
+        first = (*packed_form.first_id(), packed_form.first_listed, packed_form.counter_sum)
         return packed_parts(form, (count, block.byte_count, ms_base, counter_base), first, packed_form.packed)
     data = block.data() if count == block.count else block.entry_slice(0, count)
     columns = block.kept(count)[2]
@@ -189,7 +190,7 @@ class BlockReader:
         after = begin + packed_bytes
         if not count or after > len(payload) or not form & _PACKED or form > _FORMS:
             raise CodecError(f"a packed block of {count} entries does not fit its section")
-        packed_form = PackedForm(self._open_blocks, payload[begin:after], form & _TRANSPOSED > 0)
+        packed_form = PackedForm(self._open_blocks, payload[begin:after], form & _COLUMN_LAYOUT > 0)
         require_size(packed_form, count, data_bytes)
         packed_form.first_ms, packed_form.first_seq = first_ms, first_seq
         is_listed = form & _LISTED > 0
@@ -221,9 +222,9 @@ def require_size(packed_form: PackedForm, count: int, data_bytes: int) -> None:
         size = frame_content_size(packed_form.packed)
     except ZstdError as error:
         raise CodecError(f"a packed block is not valid zstd data: {error}") from error
-    rows_bytes = size - _WIDTH_BYTES - (0 if packed_form.is_transposed else data_bytes)
+    rows_bytes = size - _WIDTH_BYTES - (0 if packed_form.in_column_layout else data_bytes)
     fits = rows_bytes % count == 0 and rows_bytes <= _ROW_BYTES_MAX * count
-    if rows_bytes < _ROW_BYTES_MIN * count or not (fits or packed_form.is_transposed):
+    if rows_bytes < _ROW_BYTES_MIN * count or not (fits or packed_form.in_column_layout):
         raise CodecError(f"a packed block of {count} entries and {data_bytes} bytes of data unpacks to {size} bytes")
 
 

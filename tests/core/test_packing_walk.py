@@ -105,11 +105,11 @@ def test_a_damaged_block_is_left_to_whoever_reads_it() -> None:
     walk(replica, packing)
     first, second, *_ = [block.packed_form for block in blocks_of(replica) if block.packed_form is not None]
     for packed_form in (first, second):
-        packed_form.is_tried = False
+        packed_form.is_layout_tried = False
     first.packed = first.packed[:-4]
     for _ in range(2):
         walk(replica, packing)
-    assert packing.damaged == 1 and second.is_tried
+    assert packing.damaged == 1 and second.is_layout_tried
     with pytest.raises(BlockDamaged):
         blocks_of(replica)[0].data()
 

@@ -115,12 +115,12 @@ LARGE = [
 
 @pytest.mark.parametrize("is_cold", [False, True])
 def test_packed_blocks_come_back_closed(is_cold: bool) -> None:
-    """Packed by who writes it, or before; transposed then."""
+    """Packed by who writes it, or before; then in column layout."""
     blocks = [block_of(NOW_MS, 1, 1 + index, sealed=True, count=64) for index in range(2)] if is_cold else LARGE
     for block in blocks:
         if is_cold:
             block.pack(OpenBlockCache(1 << 20))
-            assert block.is_packed and block.packed_form is not None and block.packed_form.is_transposed
+            assert block.is_packed and block.packed_form is not None and block.packed_form.in_column_layout
     payloads = [written(block, 64) if is_cold else packed_by_writer(block) for block in blocks]
     assert all(block.is_packed == is_cold for block in blocks)
     found = read(b"".join(payloads))
@@ -194,15 +194,15 @@ def test_a_packed_head_that_does_not_fit_is_named(offset: int, value: int) -> No
         read(bytes(payload))
 
 
-def test_what_a_writer_packed_can_be_transposed_later() -> None:
+def test_what_a_writer_packed_can_get_column_layout_later() -> None:
     block = block_of(NOW_MS, 1, 1, sealed=True, count=256)
     again = read(packed_by_writer(block))[BASE]
-    assert again.packed_form is not None and not again.packed_form.is_transposed
+    assert again.packed_form is not None and not again.packed_form.in_column_layout
     packed_bytes = len(again.packed_form.packed)
-    saved = again.transpose()
+    saved = again.try_column_layout()
     assert (
         again.is_packed
-        and again.packed_form.is_transposed
+        and again.packed_form.in_column_layout
         and len(again.packed_form.packed) == packed_bytes - saved < packed_bytes
     )
     assert again.data() == block.data() and again.ids(0, 256) == block.ids(0, 256)

@@ -17,7 +17,7 @@ from crdtstream.storage.blocks import BlockReader
 from crdtstream.storage.sections import FORMAT_VERSION
 
 FIRST_MS = 1_795_251_600_000
-# Two entries, raw; 24 entries whose counters have a gap, packed; the same, transposed.
+# Two entries, raw; 24 entries whose counters have a gap, packed; the same, in column layout.
 RAW = (
     "AAIAAAAAAAAAhAAAAAAAAAAAAAAAoQEAAAcAAAAAAAAABAQABIB6Vf2AelX9AAAAAAEAAABCAAAAhAAAACoyDQokMTUNCjE3OTUyNTE2MDAwMD"
     "AtMA0KKjQNCiQyDQphdA0KJDQNCjEwMDANCiQyDQpvZg0KJDQNCmVhc3QNCioyDQokMTUNCjE3OTUyNTE2MDAwMDAtMQ0KKjQNCiQyDQphdA0K"
@@ -29,7 +29,7 @@ PACKED = (
     "TKfB3ASTFUwVqKqqem8z65j9BHOVgZkFDjnA8zwPpMFI2NnZ2dnZ2ZmDoFgghFBCIMCDZDi01BeEFQZqigBhhYGkPhBbC+hqBpL1gVgtoFszkN"
     "QXhBUGaooAYYWBpD4QWwvoagaS9YFYLaBbMwCSZH0g5hPMQx8rKuS4ufag8emRFHPJztonM86jXYvcRyCGGOIQQwwxxC4+Ag=="
 )
-TRANSPOSED = (
+IN_COLUMN_LAYOUT = (
     "BxgAAAAAAAAAMAYAAAAAAAAAAAAAoQEAAAAAAAAAAAAArAAAAAAAAACAelX9oQEAAAAAAAAAAAAABwAAAAAAAADPAQAAAAAAAAAAAAAAAAAAKL"
     "Uv/WA+ARUFAALGFiCwJx3AMAyZhoVAQAjWTXjQBLolhJC9JYZY1VEnjMQ7pY/COSASaXe3YRZFpdXU1ENCwyyKSquZqYcqOXycw00O1cCBgm3B"
     "0QFrrQh6OBa+7/u+7xtiYDTMzAIqIJCDJulg4I/BY0203L/QTtjJdsKetBP2trEid40VudsYiBh7mSIRF5+UJTOS1218m10+BrXIPQJiiEEMMc"
@@ -51,16 +51,16 @@ def read(text: str) -> Block:
 
 
 @pytest.mark.parametrize(
-    ("text", "count", "is_packed", "transposed"),
-    [(RAW, 2, False, False), (PACKED, 24, True, False), (TRANSPOSED, 24, True, True)],
-    ids=["raw", "packed", "transposed"],
+    ("text", "count", "is_packed", "in_column_layout"),
+    [(RAW, 2, False, False), (PACKED, 24, True, False), (IN_COLUMN_LAYOUT, 24, True, True)],
+    ids=["raw", "packed", "column layout"],
 )
-def test_a_block_of_format_3_is_what_it_was(text: str, count: int, is_packed: bool, transposed: bool) -> None:
+def test_a_block_of_format_3_is_what_it_was(text: str, count: int, is_packed: bool, in_column_layout: bool) -> None:
     block = read(text)
     assert FORMAT_VERSION == 3
     assert (
         block.is_packed == is_packed
-        and (block.packed_form is not None and block.packed_form.is_transposed) == transposed
+        and (block.packed_form is not None and block.packed_form.in_column_layout) == in_column_layout
     )
     assert (block.id_at(0), block.counter_at(0), block.is_packed) == (*row(0)[:2], is_packed)
     assert [(block.id_at(at), block.counter_at(at), block.entry(at)) for at in range(block.count)] == [

@@ -42,7 +42,7 @@ def test_a_start_opens_no_block_but_what_a_trim_cut(trimmed: bool) -> None:
     assert same(lasting(region.node), before)
 
 
-def test_idle_work_after_a_start_transposes_what_the_checkpoint_packed() -> None:
+def test_idle_work_after_a_start_puts_what_the_checkpoint_packed_into_column_layout() -> None:
     cluster = Cluster(1, STRICT, limits=LIMITS)
     region = cluster.machines[1]
     for number in range(1000):
@@ -54,7 +54,7 @@ def test_idle_work_after_a_start_transposes_what_the_checkpoint_packed() -> None
     kept = [block.packed_form for block in tree.blocks()[0][:-1]]
     packed_bytes = sum(len(packed_form.packed) for packed_form in kept if packed_form)
     packing = walk_twice(region)
-    assert len(kept) > 2 and all(packed_form and packed_form.is_transposed for packed_form in kept)
+    assert len(kept) > 2 and all(packed_form and packed_form.in_column_layout for packed_form in kept)
     assert (
         sum(len(packed_form.packed) for packed_form in kept if packed_form)
         == packed_bytes - packing.saved_bytes

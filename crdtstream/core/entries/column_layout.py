@@ -1,9 +1,9 @@
 """Entries column by column, as they compress best where they are alike: readings of a sensor, rows of a table.
 
 Entries of one shape consist of the same number of *tokens*, which CRLF ends: `*2`, the length of the ID, the ID, the
-number of fields, and a length and a value for each name and each value. Transposed, the first token of all entries
-comes first, then the second one, and so on. So names, which are all the same, are there once, and numbers of one kind
-lie beside each other. IDs are left out, because the columns of the block have them.
+number of fields, and a length and a value for each name and each value. In column layout the first tokens of all
+entries come first, then the second ones, and so on. So a name, which is the same in all entries, is there once, and
+numbers of one kind lie beside each other. IDs are left out, because the columns of the block have them.
 
     width | for each column 1, or 0 if all its tokens are the same | the tokens, of such a column only one
 
@@ -25,8 +25,8 @@ ID_TOKENS: Final = 3
 WIDTH_MAX: Final = 255
 
 
-def transposed(data: bytes, ids: list[bytes]) -> bytes:
-    """The entries with these IDs, of which there is at least one, column by column; empty if they differ in shape."""
+def to_column_layout(data: bytes, ids: list[bytes]) -> bytes:
+    """The entries with these IDs, at least one, in column layout; empty if they differ in shape."""
     count, tokens = len(ids), data.split(CRLF)
     if tokens.pop() or len(tokens) % count:
         return b""
@@ -43,8 +43,8 @@ def transposed(data: bytes, ids: list[bytes]) -> bytes:
     return bytes([len(differs), *differs]) + CRLF.join(kept)
 
 
-def restored(kept: bytes, ids: list[bytes]) -> bytes:
-    """The entries again, from what `transposed` returned."""
+def from_column_layout(kept: bytes, ids: list[bytes]) -> bytes:
+    """The inverse of `to_column_layout`."""
     count, width = len(ids), kept[0]
     differs, given = kept[1 : 1 + width], kept[1 + width :].split(CRLF)
     size = ID_TOKENS + width

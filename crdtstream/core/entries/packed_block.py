@@ -13,9 +13,9 @@ The package (core/entries/__init__.py) draws the packed form. Columns are stored
 IDs, counters and ends ascend in steps that repeat. All columns together are one long integer with a lane of 32 bits for
 each value, or two lanes for a value of a wide column, so a difference below zero borrows from the next lane.
 
-Entries of one shape may be transposed first (core/entries/column_layout.py). That makes opening a block several times
-dearer, so it is done only where the packed form becomes much smaller. Whether it does is tried once in a process;
-blocks that a checkpoint has packed are tried when they are idle, after each start.
+Entries of one shape may be put into column layout first (core/entries/column_layout.py). That makes opening a block
+several times dearer, so it is done only where the packed form becomes much smaller. Whether it does is tried once in a
+process; blocks that a checkpoint has packed are tried when they are idle, after each start.
 
 Compression is a pure function: the same bytes, at the same level, by the same library. The packed form is never
 replicated or compared, but checkpoints keep it on disk (storage/blocks.py), so what it holds is part of their format.
@@ -31,7 +31,7 @@ from librt.strings import BytesWriter, read_i32_le, write_i32_le
 from mypy_extensions import i32, i64
 from zstandard import ZstdCompressor, ZstdDecompressor, backend_features
 
-from crdtstream.core.entries.column_layout import restored, transposed
+from crdtstream.core.entries.column_layout import from_column_layout, to_column_layout
 from crdtstream.core.entries.uint_encoding import in_order, widths_of
 
 # Higher levels take longer and gain nothing on blocks of this size.
@@ -45,8 +45,8 @@ SIGN: Final = 2**31
 OPEN_BYTES: Final = 512
 # A packed form that is not smaller than this part of the content does not pay for opening it.
 PAYS: Final = 7 / 8
-# A packed form of transposed entries that is not smaller than this part of the other one does not, either.
-TRANSPOSING_PAYS: Final = 7 / 10
+# A packed form in column layout that is not smaller than this part of the other one does not, either.
+COLUMN_LAYOUT_PAYS: Final = 7 / 10
 
 # The library's C code has it; its other backends compress one after the other.
 _MANY: Final = "multi_compress_to_buffer" in backend_features
@@ -75,18 +75,18 @@ class PackedForm:
         "first_listed",
         "first_ms",
         "first_seq",
-        "is_transposed",
-        "is_tried",
+        "in_column_layout",
+        "is_layout_tried",
         "open_blocks",
         "packed",
     )
 
-    def __init__(self, open_blocks: OpenBlockCache, packed: bytes, is_transposed: bool) -> None:
+    def __init__(self, open_blocks: OpenBlockCache, packed: bytes, in_column_layout: bool) -> None:
         self.open_blocks = open_blocks
         self.packed = packed
-        self.is_transposed = is_transposed
-        # Whether transposing was tried.
-        self.is_tried = is_transposed
+        self.in_column_layout = in_column_layout
+        # Whether column layout was tried, even if it did not pay.
+        self.is_layout_tried = in_column_layout
         self.counter_sum = 0
         self.first_ms = 0
         self.first_seq = 0
@@ -173,8 +173,8 @@ class Content:
         assert packed_form is not None and packed_form.packed
         try:
             columns, data = unfolded(packed_form.open_blocks.codec.unpack(packed_form.packed), self.count)
-            if packed_form.is_transposed:
-                data = restored(data, id_texts(self.ms_base, columns[0], columns[1]))
+            if packed_form.in_column_layout:
+                data = from_column_layout(data, id_texts(self.ms_base, columns[0], columns[1]))
             first_ms, first_seq, end = self.ms_base + columns[0][0], columns[1][0], columns[3][self.count - 1]
         except MemoryError:
             raise
@@ -204,26 +204,26 @@ class Content:
         if not packed_form.packed:
             return 0
         packed_form.set_first(self.ms_base + self.ms[0], self.seq[0], columns[2])
-        self._transpose(packed_form, columns, data)
+        self._try_column_layout(packed_form, columns, data)
         self.drop_content()
         return len(payload) - len(packed_form.packed)
 
-    def transpose(self) -> int:
-        """Try to transpose the entries of a packed block; returns how many bytes that saves."""
+    def try_column_layout(self) -> int:
+        """Put the entries of a packed block into column layout if that pays; returns how many bytes that saves."""
         packed_form = self.packed_alone()
-        assert not packed_form.is_tried
+        assert not packed_form.is_layout_tried
         before = len(packed_form.packed)
         columns, data = self.unpacked()
-        self._transpose(packed_form, columns, data)
+        self._try_column_layout(packed_form, columns, data)
         return before - len(packed_form.packed)
 
-    def _transpose(self, packed_form: PackedForm, columns: list[array[int]], data: bytes) -> None:
-        """Transpose these columns and entries, the block's own, if the packed form becomes much smaller."""
-        packed_form.is_tried = True
-        kept = transposed(data, id_texts(self.ms_base, columns[0], columns[1]))
+    def _try_column_layout(self, packed_form: PackedForm, columns: list[array[int]], data: bytes) -> None:
+        """Keep these entries, the block's own, in column layout if the packed form becomes much smaller."""
+        packed_form.is_layout_tried = True
+        kept = to_column_layout(data, id_texts(self.ms_base, columns[0], columns[1]))
         smaller = packed_form.open_blocks.codec.pack(folded(columns, kept)) if kept else packed_form.packed
-        if len(smaller) < TRANSPOSING_PAYS * len(packed_form.packed):
-            packed_form.packed, packed_form.is_transposed = smaller, True
+        if len(smaller) < COLUMN_LAYOUT_PAYS * len(packed_form.packed):
+            packed_form.packed, packed_form.in_column_layout = smaller, True
 
 
 class Codec:

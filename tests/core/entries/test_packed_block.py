@@ -154,13 +154,13 @@ def test_entries_of_one_shape_are_packed_column_by_column_where_that_pays() -> N
     fields = [[b"temperature", b"%d.%d" % (at * 37 % 41, at * 71 % 97)] for at in range(100)]
     rows = [((2**40 + at, 5), at + 1, encode_entry((2**40 + at, 5), one)) for at, one in enumerate(fields)]
     block, again = packed(rows, open_blocks), block_of(rows)
-    assert block.is_packed and block.packed_form is not None and block.packed_form.is_transposed
+    assert block.is_packed and block.packed_form is not None and block.packed_form.in_column_layout
     assert block.data() == again.data() and block.ids(0, 100) == again.ids(0, 100)
     hashes = [sha256(b"%d" % at).hexdigest().encode() for at in range(100)]
     noise = packed(
         [((at + 1, 0), at + 1, encode_entry((at + 1, 0), [b"f", one])) for at, one in enumerate(hashes)], open_blocks
     )
-    assert noise.is_packed and noise.packed_form is not None and not noise.packed_form.is_transposed
+    assert noise.is_packed and noise.packed_form is not None and not noise.packed_form.in_column_layout
 
 
 def test_the_first_id_and_counter_are_known_without_opening() -> None:
