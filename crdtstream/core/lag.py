@@ -55,7 +55,7 @@ def entries_read_after(stream: Stream, group: Group, delivery: Delivery) -> int:
         return group.entries_read
     known = group.entries_read != UNKNOWN_ENTRIES_READ
     # The delivery before left a known counter, so the rule applied to it. A removal, SETID and an acknowledgement from
-    # another region lose the group's place; another writer does not.
+    # another region invalidate the group's read cursor; another writer does not.
     if known and group.goes_on(delivery) and stream.writers <= 1 and stream.max_deleted() == ID_MIN:
         return group.entries_read + delivery.count
     if not follows_rule(stream, group):

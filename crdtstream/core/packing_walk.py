@@ -148,7 +148,7 @@ class PackingWalk:
         return cost
 
     def _gather(self, tree: EntryTree, count: int) -> Block:
-        # A group's place would keep a block in memory that has left the tree.
+        # A group's read cursor would keep a block in memory that has left the tree.
         for group in self._groups:
             group.invalidate_cursor()
         return tree.gather(self._at, count)

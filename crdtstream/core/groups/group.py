@@ -21,8 +21,8 @@ entries that it did not deliver, so no region can make another one skip an entry
 
 Intervals are `(from, to]`. IDs of one origin ascend with its counters, so an entry never arrives inside an interval.
 
-A stream may have seen many origins, most of which are inactive. So the group keeps its **place**
-(core/groups/read_cursor.py), and the origins that may have new runs: caches that can be dropped at any time.
+A stream may have seen many origins, most of which are inactive. So the group keeps a **read cursor**
+(core/groups/read_cursor.py) and the origins that may have new runs: caches that can be dropped at any time.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Group:
         # The last one of them, which is mostly the next one too.
         self._last_unsettled = NO_ORIGIN
 
-    # The place
+    # The read cursor
 
     def unsettle(self, origin: int) -> None:
         """Note that this origin may have new runs."""
@@ -491,10 +491,10 @@ class Group:
             assert not delivered.intersection(self.skipped.get(origin, IntervalSet())), "delivered and skipped overlap"
 
     def check_cursor(self, chains: Chains[EntryTree], trees: ByOrigin[EntryTree]) -> None:
-        """Nothing below the place is wanted, and no origin outside `_unsettled` has new runs."""
+        """Nothing below the read cursor is wanted, and no origin outside `_unsettled` has new runs."""
         for chain in chains.all:
             for tree in chain.extents[: self._read_cursor.first_of(chain)]:
-                assert not self._wanted_of(tree, 1), f"entries of origin {tree.origin} are wanted below the place"
+                assert not self._wanted_of(tree, 1), f"entries of origin {tree.origin} are wanted below the read cursor"
         for origin in self.delivered:
             if origin not in self._unsettled:
                 assert not self._new_runs_of(origin, trees.get(origin)), f"origin {origin} has new runs, and is settled"

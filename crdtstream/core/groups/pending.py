@@ -135,7 +135,7 @@ class PendingEntries:
         self.add(origin, fresh, consumer, now_ms, 1)
 
     def _settle(self, origin: int, mine: OriginPending, first: EntryId | None, last: EntryId | None) -> None:
-        """Re-place the origin in its chain if its first or last ID changed from `first` or `last`."""
+        """Move the origin within its chain if its first or last ID changed from `first` or `last`."""
         if first is None or mine.first_id() != first or mine.last_id() != last:
             self._chains.note_grown(origin, mine)
 
@@ -313,16 +313,16 @@ class PendingEntries:
     def _find_in(
         self, chain: Chain[OriginPending], ids: list[EntryId], pieces: dict[int, list[Interval]], pending: list[EntryId]
     ) -> None:
-        at, place = 0, chain.reaching(ids[0]) if ids else 0
-        while at < len(ids) and place < len(chain.extents):
-            mine = chain.extents[place]
+        at, position = 0, chain.reaching(ids[0]) if ids else 0
+        while at < len(ids) and position < len(chain.extents):
+            mine = chain.extents[position]
             end = bisect_right(ids, mine.spans[-1].last_id(), at)
             found = mine.find(ids[at:end] if at or end < len(ids) else ids)
             if found.ids:
                 pieces[mine.origin] = found.intervals()
                 pending += found.ids
             at = end
-            place = chain.reaching(ids[at]) if at < len(ids) else 0
+            position = chain.reaching(ids[at]) if at < len(ids) else 0
 
     def pieces_of(self, origin: int, ids: list[EntryId]) -> list[Interval]:
         """Like `find`, in one origin; returns only the pieces."""
@@ -374,10 +374,11 @@ class PendingEntries:
         sources = 0
         for chain in self._chains.all:
             found: list[PendingRow] = []
-            for place in range(chain.reaching(start), len(chain.extents)):
-                if len(found) >= limit or chain.extents[place].low_ids[0] > end:
+            for position in range(chain.reaching(start), len(chain.extents)):
+                mine = chain.extents[position]
+                if len(found) >= limit or mine.low_ids[0] > end:
                     break
-                found += self._rows_of(chain.extents[place], start, end, limit - len(found), number, delivered_ms_max)
+                found += self._rows_of(mine, start, end, limit - len(found), number, delivered_ms_max)
             rows += found
             sources += 1 if found else 0
         if sources > 1:
@@ -395,31 +396,31 @@ class PendingEntries:
         found: list[tuple[int, EntryId, int, int, int]] = []
         # Sorting takes time, so as many rows as are wanted are collected between two of them.
         due = limit
-        for least_ms, low_id, origin, place in self._aged(delivered_ms_max, future_ms):
+        for least_ms, low_id, origin, number in self._aged(delivered_ms_max, future_ms):
             if len(found) >= due:
                 found = sorted(found)[:limit]
                 due = 2 * limit
                 if (found[-1][0], found[-1][1]) < (least_ms, low_id):
                     break
-            span = self._of_origin[origin].spans[place]
+            span = self._of_origin[origin].spans[number]
             span.measure()
             for index, delivered_ms in enumerate(span.delivered_ms):
                 if delivered_ms <= delivered_ms_max or delivered_ms > future_ms:
-                    found.append((delivered_ms, span.id_at(index), origin, place, index))
+                    found.append((delivered_ms, span.id_at(index), origin, number, index))
         rows = sorted(found)[:limit]
-        return [self._row(origin, self._of_origin[origin].spans[place], index) for _, _, origin, place, index in rows]
+        return [self._row(origin, self._of_origin[origin].spans[number], index) for _, _, origin, number, index in rows]
 
     def _aged(self, delivered_ms_max: int, future_ms: int) -> list[tuple[int, EntryId, int, int]]:
-        """The spans that may hold such entries, ascending, each as (time, ID, origin, place): none of its entries comes
-        before this time and ID.
+        """The spans that may hold such entries, ascending, each as (time, ID, origin, number of the span): none of
+        its entries comes before this time and ID.
         """
         aged: list[tuple[int, EntryId, int, int]] = []
         for origin, mine in self._of_origin.items():
-            for place, span in enumerate(mine.spans):
+            for number, span in enumerate(mine.spans):
                 if span.oldest_ms <= delivered_ms_max:
-                    aged.append((span.oldest_ms, mine.low_ids[place], origin, place))
+                    aged.append((span.oldest_ms, mine.low_ids[number], origin, number))
                 elif span.newest_ms > future_ms:
-                    aged.append((max(span.oldest_ms, future_ms), mine.low_ids[place], origin, place))
+                    aged.append((max(span.oldest_ms, future_ms), mine.low_ids[number], origin, number))
         return sorted(aged)
 
     def next_released(self) -> int:
