@@ -291,8 +291,9 @@ class Block(Content):
                 return self.chunks[first]
             return b"".join(self.chunks[first : first + high - low])
         self.read = True
-        data = self.chunks[0] if len(self.chunks) == 1 else self.data()
-        return data[self.start_of(low) : self.start_of(high)]
+        content = self.opened()
+        data = content.chunks[0] if len(content.chunks) == 1 else self.data()
+        return data[self.start_of(low) : content._ends[high - 1]]
 
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
