@@ -69,7 +69,7 @@ MUTATIONS = (
         "core/stream.py",
         "tree.remove_through(covered)",
         "tree.remove_through(1 << 60)",
-        "convergence",
+        "deletions",
     ),
     Mutation(
         "a DEL keeps the groups",
