@@ -9,7 +9,7 @@ from typing import Final
 from crdtstream.oci.cursors import LIFETIME_MS, Cursor, seal, unseal
 from crdtstream.oci.engine import Engine
 from crdtstream.oci.errors import OciError
-from crdtstream.oci.faults import Faults
+from crdtstream.oci.injected_faults import Faults
 from crdtstream.oci.limits import Quotas
 from crdtstream.oci.registry import Registry
 from crdtstream.oci.usage import Usage

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from crdtstream.oci.calls import NO_CONTENT, Call, GatewayReply, json_reply
 from crdtstream.oci.errors import OciError
-from crdtstream.oci.faults import FaultRules
 from crdtstream.oci.gateway import Gateway
+from crdtstream.oci.injected_faults import FaultRules
 from crdtstream.oci.models import Body
 from crdtstream.oci.times import rfc3339
 

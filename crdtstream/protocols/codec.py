@@ -37,7 +37,7 @@ from crdtstream.protocols.columns import (
 )
 from crdtstream.protocols.effect_rows import added_head, effect_row, read_effect
 from crdtstream.protocols.fact_rows import read_fact, write_fact
-from crdtstream.protocols.packing import write_number, write_row
+from crdtstream.protocols.msgpack_writing import write_number, write_row
 from crdtstream.protocols.rows import Rows, after_first_row, first_row
 
 __all__ = [

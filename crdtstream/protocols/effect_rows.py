@@ -59,7 +59,7 @@ from crdtstream.protocols.columns import (
     read_row,
     read_u64,
 )
-from crdtstream.protocols.packing import write_bytes, write_column_head, write_in_column
+from crdtstream.protocols.msgpack_writing import write_bytes, write_column_head, write_in_column
 from crdtstream.protocols.rows import Row
 
 _ENTRIES_ADDED: Final = 1

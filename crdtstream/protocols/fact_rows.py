@@ -47,7 +47,7 @@ from crdtstream.protocols.effect_rows import (
     read_position,
     write_pieces,
 )
-from crdtstream.protocols.packing import write_bytes, write_flag, write_number, write_row
+from crdtstream.protocols.msgpack_writing import write_bytes, write_flag, write_number, write_row
 from crdtstream.protocols.rows import Row
 
 _CONSUMER_CREATED: Final = 1

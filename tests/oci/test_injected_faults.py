@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.oci.errors import OciError
-from crdtstream.oci.faults import Fault, FaultRules, Faults
+from crdtstream.oci.injected_faults import Fault, FaultRules, Faults
 from crdtstream.oci.models import parsed
 
 

@@ -9,7 +9,7 @@ from librt.strings import BytesWriter
 
 from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.protocols.columns import column
-from crdtstream.protocols.packing import (
+from crdtstream.protocols.msgpack_writing import (
     write_bytes,
     write_column_head,
     write_flag,

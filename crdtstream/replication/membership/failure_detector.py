@@ -11,7 +11,7 @@ from crdtstream.replication.exchange.exchange import Exchange
 HEARTBEATS_OF_SILENCE = 2
 
 
-class Liveness:
+class FailureDetector:
     """Signs of life, as seen by one region. Times are milliseconds of its clock."""
 
     __slots__ = ("_asked_ms", "_exchange")

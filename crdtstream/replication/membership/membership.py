@@ -45,7 +45,7 @@ from crdtstream.replication.exchange.exchange import Exchange
 from crdtstream.replication.links.session import Session
 from crdtstream.replication.log.turn import Turn
 from crdtstream.replication.membership.admission_state import OwnState
-from crdtstream.replication.membership.failure_detector import Liveness
+from crdtstream.replication.membership.failure_detector import FailureDetector
 from crdtstream.replication.origins.birth import Birth
 from crdtstream.replication.values.remedy import REMEDY
 from crdtstream.replication.values.states import ASKED
@@ -61,8 +61,8 @@ class Membership:
         "_addresses",
         "_applied",
         "_birth",
+        "_detector",
         "_exchange",
-        "_liveness",
         "_replica",
         "_settings",
         "_settled_at",
@@ -80,7 +80,7 @@ class Membership:
         self._birth = birth
         self._exchange = exchange
         self._addresses: dict[str, int] = {}
-        self._liveness = Liveness(exchange)
+        self._detector = FailureDetector(exchange)
         self._settings = exchange.view.settings
         self._standing = exchange.standing
         self.own = OwnState()
@@ -145,7 +145,7 @@ class Membership:
         seen = (members.changes, self._exchange.reports.changes, self._birth.changes)
         for origin in members.evicted():
             self._exchange.progress.end(origin)
-            self._liveness.end(origin)
+            self._detector.end(origin)
         if members.has_ended(self._birth.origin):
             if self.leaves:
                 return
@@ -316,7 +316,7 @@ class Membership:
         relayed; 0 for none, as for another directory of this region that may still run in a partition.
         """
         if origin in self._birth.lineage:
-            return 0 if self._liveness.is_alive(origin, now_ms, True, self._started_ms) else self._birth.origin
+            return 0 if self._detector.is_alive(origin, now_ms, True, self._started_ms) else self._birth.origin
         for session in self._exchange.sessions():
             same = session.peer_region == region_of(origin) and session.peer_origin != origin
             if same and session.is_open and not self._blocks(origin, session, now_ms):
@@ -324,7 +324,7 @@ class Membership:
         own, region = self._birth.origin, region_of(origin)
         if region == region_of(own) and self._settings.config.replace:
             return own
-        if self._liveness.is_alive(origin, now_ms, False, self._started_ms):
+        if self._detector.is_alive(origin, now_ms, False, self._started_ms):
             return 0
         if region != region_of(own):
             return self._exchange.progress.heard_since(region, self._started_ms, origin)
@@ -455,7 +455,7 @@ class Membership:
         if session.replaces:
             return False
         is_before = other in session.predecessors
-        return other == self._birth.origin or self._liveness.is_alive(other, now_ms, is_before, session.opened_ms)
+        return other == self._birth.origin or self._detector.is_alive(other, now_ms, is_before, session.opened_ms)
 
     def _holds_all_of(self, origin: int, now_ms: int) -> bool:
         """True if this region has all that any running region is known to have of that origin."""
