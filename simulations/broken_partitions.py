@@ -98,7 +98,7 @@ PARTITIONED = (
     Mutation(
         "a put is forwarded before the home has what was numbered here",
         "partitions/streams.py",
-        "        if not self._must_wait(served, home, call.row):\n",
+        "        if not self._must_wait(served, home, held.call):\n",
         "        if not served.placed or True:\n",
         "order by key",
         alone=True,
@@ -116,7 +116,7 @@ PARTITIONED = (
     Mutation(
         "a put is answered before its message is here",
         "partitions/order.py",
-        "            if now_ms >= one.call.until_ms or is_here(one):\n",
+        "            if now_ms >= one.held.until_ms or is_here(one):\n",
         "            if one is not None or is_here(one):\n",
         "order by key",
         alone=True,
@@ -185,7 +185,7 @@ PARTITIONED = (
     Mutation(
         "a reset is answered and does nothing",
         "partitions/performing.py",
-        "        groups.reset(*arguments)\n",
+        "        groups.reset(call.group, call.start, call.time_ms)\n",
         "",
         "commits",
         focus=STREAMS,

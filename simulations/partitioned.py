@@ -16,17 +16,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from crdtstream.core.effects import Key
 from crdtstream.core.values.entry_id import ID_MIN, mint
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import (
+    BookmarkReply,
+    CommitCall,
+    HeartbeatCall,
+    HomeCall,
+    HomeReply,
+    JoinCall,
+    PollCall,
+    PollReply,
+    PutCall,
+    RefusalReply,
+    ResetCall,
+    ResetReply,
+    call_row,
+    expect,
+    refusal_of,
+    reply_row,
+)
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.streams import PartitionedStreams
-from crdtstream.partitions.values import AT_TIME, STARTS, UNKNOWN_GROUP, Bookmark, Polled, Refused, StreamSpec
-from crdtstream.protocols.call_rows import CallRow as Row
+from crdtstream.partitions.values import (
+    AT_TIME,
+    STARTS,
+    UNKNOWN_GROUP,
+    Bookmark,
+    NewMessage,
+    Polled,
+    Refused,
+    StreamSpec,
+)
 from simulations.network import START_MS, Network, Watcher
 from simulations.stream_clients import STREAM, Delivery, Instance, Put, StreamClients
 
@@ -34,9 +58,9 @@ FOREVER_MS = 1 << 46
 GROUPS_MAX = 50
 PATIENT_MS = 5_000
 CLOCK_MS_MAX = 1 << 40
-NO_REPLY: Row = [False, "no reply", "the process ended"]
+NO_REPLY = RefusalReply("no reply", "the process ended")
 MISSING = (UNKNOWN_GROUP, "unknown stream")
-Done = Callable[[Row], None]
+Done = Callable[[HomeReply], None]
 
 
 @dataclass
@@ -46,7 +70,7 @@ class Pending:
     number: int
     starts: int
     done: Done
-    reply: Row | None = None
+    reply: HomeReply | None = None
     position: int = 0
 
 
@@ -91,14 +115,14 @@ class Partitioned(StreamClients, Watcher):
 
     # Calls
 
-    def call(self, number: int, row: Row, done: Done) -> None:
+    def call(self, number: int, call: HomeCall, done: Done) -> None:
         self.told.calls += 1
-        self.world.log_event(f"{number}> {show(row)}")
-        self._slice(number, lambda: self._submit(number, row, done), done)
+        self.world.log_event(f"{number}> {shown(call_row(call))}")
+        self._slice(number, lambda: self._submit(number, call, done), done)
 
-    def _submit(self, number: int, row: Row, done: Done) -> None:
-        call = self.streams_of(number).submit(row)
-        self._pending[(number, call)] = Pending(number, self.world.machines[number].starts, done)
+    def _submit(self, number: int, call: HomeCall, done: Done) -> None:
+        asked = self.streams_of(number).submit(call)
+        self._pending[(number, asked)] = Pending(number, self.world.machines[number].starts, done)
 
     def _slice(self, number: int, work: Callable[[], None], done: Done) -> None:
         """Run work between two commands, in a turn of its own; `done` hears of a refusal."""
@@ -106,11 +130,11 @@ class Partitioned(StreamClients, Watcher):
 
     def _turn(self, number: int, work: Callable[[], None], done: Done) -> None:
         machine = self.world.machines[number]
-        reply: Row | None = NO_REPLY
+        reply: HomeReply | None = NO_REPLY
         try:
             machine.look_for_room()
             machine.node.begin_slice(self.world.clock_ms(number))
-            reply = refusal_of(work)
+            reply = refused_by(work)
             machine.node.end_slice()
             self.world.turn(number)
         finally:
@@ -118,16 +142,16 @@ class Partitioned(StreamClients, Watcher):
             if reply is not None:
                 self._answer(done, reply)
 
-    def _answer(self, done: Done, reply: Row) -> None:
+    def _answer(self, done: Done, reply: HomeReply) -> None:
         self.world.plan(0, done, reply)
 
     def turned(self, world: Network, number: int) -> None:
         """Take the replies that came, and hand on those that count."""
         machine = world.machines[number]
-        for call, row in self.streams_of(number).take_replies():
-            pending = self._pending.get((number, call))
+        for asked, reply in self.streams_of(number).take_replies():
+            pending = self._pending.get((number, asked))
             if pending is not None:
-                pending.reply, pending.position = row, machine.log.last_position
+                pending.reply, pending.position = reply, machine.log.last_position
         holds = machine.node.outputs.holds
         for key, pending in list(self._pending.items()):
             durable = not holds or pending.position <= machine.log.synced_position
@@ -188,14 +212,15 @@ class Partitioned(StreamClients, Watcher):
         if number is not None and self.rng.random() < 0.1:
             self._add_by_redis(number)
         elif number is not None:
-            rows = [self._message() for _ in range(self.rng.choice([1, 1, 2, 5]))]
-            for partition, _, value in rows:
-                self._record_sent(value, Put(partition, self.world.now_ms, number=number))
-            self.call(number, [calls.PUT, STREAM, rows], lambda reply: self._was_put(rows, reply))
+            messages = [self._message() for _ in range(self.rng.choice([1, 1, 2, 5]))]
+            for one in messages:
+                self._record_sent(one.value, Put(one.partition, self.world.now_ms, number=number))
+            self.call(number, PutCall(STREAM, messages), lambda reply: self._was_put(messages, reply))
 
     def _add_by_redis(self, number: int) -> None:
         """A client of the Redis port adds a message, with an ID of its own; it counts once the home has numbered it."""
-        partition, _, value = self._message()
+        message = self._message()
+        partition, value = message.partition, message.value
         known = self.streams_of(number).ids() and self.world.machines[number].node.membership.serving()
         # Above an ID from a clock that is wrong by millennia no epoch has room, and an operator has to help.
         if not known or self.world.clock_ms(number) > CLOCK_MS_MAX:
@@ -211,15 +236,15 @@ class Partitioned(StreamClients, Watcher):
         if entry_id is not None and self.world.machines[number].node.context.standing.writable:
             replica.add_entry(key, entry_id, [b"value", value])
 
-    def _message(self) -> Row:
+    def _message(self) -> NewMessage:
         self._named += 1
-        return [self.rng.randrange(self.spec.partitions), self.rng.choice([None, b"k"]), b"m%d" % self._named]
+        return NewMessage(self.rng.randrange(self.spec.partitions), self.rng.choice([None, b"k"]), b"m%d" % self._named)
 
-    def _was_put(self, rows: list[Row], reply: Row) -> None:
-        self.world.log_event(f"put {[row[2].decode() for row in rows]} = {show(reply)}")
-        for row in rows:
-            put = self.told.puts[row[2]]
-            put.answered, put.answered_at = bool(reply[0]), self._next_moment()
+    def _was_put(self, messages: list[NewMessage], reply: HomeReply) -> None:
+        self.world.log_event(f"put {[one.value.decode() for one in messages]} = {show(reply)}")
+        for one in messages:
+            put = self.told.puts[one.value]
+            put.answered, put.answered_at = not isinstance(reply, RefusalReply), self._next_moment()
             put.answered_ms = self.world.now_ms
 
     def _record_sent(self, value: bytes, put: Put) -> None:
@@ -277,44 +302,46 @@ class Partitioned(StreamClients, Watcher):
         instance.busy = True
         if instance.bookmark is None:
             kind, time_ms = self.kinds[instance.group], self.times[instance.group]
-            row: Row = [calls.JOIN, STREAM, instance.group, kind, time_ms, GROUPS_MAX]
-            self.call(instance.at, row, lambda reply: self._joined(instance, reply))
+            joining = JoinCall(STREAM, instance.group, kind, time_ms, GROUPS_MAX)
+            self.call(instance.at, joining, lambda reply: self._joined(instance, reply))
             return
-        kind = self.rng.choice([calls.POLL] * 4 + [calls.HEARTBEAT] + [calls.COMMIT] * (1 if instance.commits else 3))
+        kind = self.rng.choice(["poll"] * 4 + ["heartbeat"] + ["commit"] * (1 if instance.commits else 3))
         at, bookmark = instance.at, instance.bookmark
-        row = [kind, STREAM, instance.group, instance.name, instance.timeout_ms, calls.bookmark_row(bookmark)]
-        if kind == calls.POLL:
-            self.call(at, [*row, instance.commits], lambda reply: self._polled(instance, at, bookmark, reply))
+        if kind == "poll":
+            polling = PollCall(STREAM, instance.group, instance.name, instance.timeout_ms, bookmark, instance.commits)
+            self.call(at, polling, lambda reply: self._polled(instance, at, bookmark, reply))
         else:
-            self.call(at, row, lambda reply: self._moved_on(instance, kind, reply))
+            made = HeartbeatCall if kind == "heartbeat" else CommitCall
+            moving = made(STREAM, instance.group, instance.name, instance.timeout_ms, bookmark)
+            self.call(at, moving, lambda reply: self._moved_on(instance, kind, reply))
 
-    def _joined(self, instance: Instance, reply: Row) -> None:
+    def _joined(self, instance: Instance, reply: HomeReply) -> None:
         instance.busy = False
         self.world.log_event(f"{instance.name} joins {show(reply)}")
-        if reply[0]:
-            instance.bookmark = calls.bookmark_in(reply[1])
+        if isinstance(reply, BookmarkReply):
+            instance.bookmark = reply.bookmark
 
-    def _moved_on(self, instance: Instance, kind: str, reply: Row) -> None:
+    def _moved_on(self, instance: Instance, kind: str, reply: HomeReply) -> None:
         instance.busy = False
         self.world.log_event(f"{instance.name} {kind} {show(reply)}")
-        if reply[0]:
-            instance.bookmark = calls.bookmark_in(reply[1])
-        else:
+        if isinstance(reply, RefusalReply):
             self._refused(instance, reply)
+        else:
+            instance.bookmark = expect(reply, BookmarkReply).bookmark
 
-    def _refused(self, instance: Instance, reply: Row) -> None:
-        if reply[1] in MISSING:
+    def _refused(self, instance: Instance, reply: RefusalReply) -> None:
+        if reply.code in MISSING:
             instance.bookmark = None
         elif self.rng.random() < 0.2:
             self._move(instance)
 
-    def _polled(self, instance: Instance, at: int, before: Bookmark, reply: Row) -> None:
+    def _polled(self, instance: Instance, at: int, before: Bookmark, reply: HomeReply) -> None:
         self.world.log_event(f"{instance.name} poll {show(reply)}")
-        if not reply[0]:
+        if isinstance(reply, RefusalReply):
             instance.busy = False
             self._refused(instance, reply)
             return
-        polled = calls.polled_in(reply[1])
+        polled = expect(reply, PollReply).polled
         self.world.notify("polled", instance, polled)
         self.world.plan(self.rng.randrange(20), self._look, instance, at, before, polled)
 
@@ -338,13 +365,13 @@ class Partitioned(StreamClients, Watcher):
         key = (at, -self._named)
         pending = Pending(at, self.world.machines[at].starts, lambda reply: self._took(delivery, polled, after, reply))
         # As for a call: what was read counts once it is durable under `always`.
-        pending.reply, pending.position = [True, None], self.world.machines[at].node.last_position
+        pending.reply, pending.position = ResetReply(None), self.world.machines[at].node.last_position
         self._pending[key] = pending
 
-    def _took(self, delivery: Delivery, polled: Polled, after: Bookmark, reply: Row) -> None:
+    def _took(self, delivery: Delivery, polled: Polled, after: Bookmark, reply: HomeReply) -> None:
         instance = delivery.instance
         instance.busy = False
-        if not reply[0] or instance.gone:
+        if isinstance(reply, RefusalReply) or instance.gone:
             return
         instance.bookmark = after
         instance.drained = None
@@ -376,11 +403,11 @@ class Partitioned(StreamClients, Watcher):
     def _reset(self, number: int, group: str) -> None:
         kind = self.rng.choice(STARTS)
         time_ms = self.world.now_ms - self.rng.randrange(1_000) if kind == AT_TIME else 0
-        self.call(number, [calls.RESET, STREAM, group, kind, time_ms], lambda reply: self._was_reset(group, reply))
+        self.call(number, ResetCall(STREAM, group, kind, time_ms), lambda reply: self._was_reset(group, reply))
 
-    def _was_reset(self, group: str, reply: Row) -> None:
+    def _was_reset(self, group: str, reply: HomeReply) -> None:
         self.world.log_event(f"reset {group} {show(reply)}")
-        if reply[0]:
+        if not isinstance(reply, RefusalReply):
             self.told.resets[group] = self.told.resets.get(group, 0) + 1
 
     # The end
@@ -405,18 +432,22 @@ class Partitioned(StreamClients, Watcher):
         return len(positions) == self.spec.partitions and not left
 
 
-def refusal_of(work: Callable[[], None]) -> Row | None:
+def refused_by(work: Callable[[], None]) -> HomeReply | None:
     """Run the work; return its refusal, or None where the reply comes later."""
     try:
         work()
     except Refused as error:
-        return calls.refusal_row(error)
+        return refusal_of(error)
     return None
 
 
-def ignore(reply: Row) -> None:
+def ignore(reply: HomeReply) -> None:
     """Nobody waits for this."""
 
 
-def show(row: Any) -> str:
+def show(reply: HomeReply) -> str:
+    return shown(reply_row(reply))
+
+
+def shown(row: list[object]) -> str:
     return str(row).replace(" ", "")

@@ -14,13 +14,20 @@ it has to wait for the home.
 
 from __future__ import annotations
 
-from typing import Any
-
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import (
+    Answer,
+    BookmarkReply,
+    HomeCall,
+    JoinCall,
+    PollCall,
+    PollReply,
+    PutCall,
+    PutReply,
+    expect,
+)
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.streams import PartitionedStreams
-from crdtstream.partitions.values import TRIM_HORIZON, Bookmark, Refused, StreamSpec
-from crdtstream.protocols.call_rows import CallRow as Row
+from crdtstream.partitions.values import TRIM_HORIZON, Bookmark, NewMessage, Refused, StreamSpec
 from simulations.cluster import Cluster
 from simulations.partitioned import FOREVER_MS
 from simulations.stream_clients import STREAM
@@ -65,26 +72,26 @@ class StreamCalls:
             found = streams.partition(STREAM, int(arguments[0])).read(0, BYTES_MAX, BYTES_MAX)
             return " ".join([f"{one.offset}={one.value.decode()}" for one in found]) or "nothing"
         if name == "put":
-            rows = [[int(arguments[0]), None, word.encode()] for word in arguments[1:]]
-            stamps = calls.stamps_in(self._call(cluster, number, [calls.PUT, STREAM, rows]))
+            messages = [NewMessage(int(arguments[0]), None, word.encode()) for word in arguments[1:]]
+            stamps = self._call(cluster, number, PutCall(STREAM, messages), PutReply).stamps
             return " ".join([str(stamp.offset) for stamp in stamps])
         return self._poll(cluster, number, arguments[0], arguments[1])
 
     def _poll(self, cluster: Cluster, number: int, group: str, instance: str) -> str:
         before = self._bookmarks.get((group, instance))
         if before is None:
-            joining = [calls.JOIN, STREAM, group, TRIM_HORIZON, 0, GROUPS_MAX]
-            before = calls.bookmark_in(self._call(cluster, number, joining))
-        row = [calls.POLL, STREAM, group, instance, TIMEOUT_MS, calls.bookmark_row(before), True]
-        polled = calls.polled_in(self._call(cluster, number, row))
+            joining = JoinCall(STREAM, group, TRIM_HORIZON, 0, GROUPS_MAX)
+            before = self._call(cluster, number, joining, BookmarkReply).bookmark
+        polling = PollCall(STREAM, group, instance, TIMEOUT_MS, before, True)
+        polled = self._call(cluster, number, polling, PollReply).polled
         streams = cluster.node(number).partitions
         found, after = read_polled(streams, STREAM, polled, before, sorted(polled.positions), BYTES_MAX, BYTES_MAX)
         self._bookmarks[(group, instance)] = after
         return " ".join([f"{at}/{one.offset}={one.value.decode()}" for at, one in found]) or "nothing"
 
-    def _call(self, cluster: Cluster, number: int, row: Row) -> Any:
+    def _call(self, cluster: Cluster, number: int, asked: HomeCall, kind: type[Answer]) -> Answer:
         streams = cluster.node(number).partitions
-        call = streams.submit(row)
+        call = streams.submit(asked)
         cluster.turn(number)
         replies = dict(streams.take_replies())
         for _ in range(BEATS_MAX):
@@ -94,4 +101,4 @@ class StreamCalls:
             if call not in replies:
                 # It waits for what the home is still to say: see partitions/order.py.
                 cluster.tick(BEAT_MS)
-        return calls.result_of(replies[call])
+        return expect(replies[call], kind)

@@ -19,22 +19,28 @@ from typing import Final, Protocol
 
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import Dot, VersionVector
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import (
+    HomeCall,
+    HomeReply,
+    LocateCall,
+    PutCall,
+    PutReply,
+    RefusalReply,
+    ToldVector,
+    unpack_reply,
+)
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.performing import partitions_of
+from crdtstream.partitions.shapes import CallMalformed
 from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, Refused, Stamp
-from crdtstream.protocols.call_rows import CallRow as Row
-from crdtstream.protocols.call_rows import unpack
-from crdtstream.protocols.columns import CodecError
 from crdtstream.replication.values.progress import ProgressTable
 
-NOT_REACHED: Final[Row] = [False, UNREACHABLE, "the home region of the stream cannot be reached: try again"]
-BEHIND: Final[Row] = [
-    False,
+NOT_REACHED: Final = RefusalReply(UNREACHABLE, "the home region of the stream cannot be reached: try again")
+BEHIND: Final = RefusalReply(
     UNREACHABLE,
     "the home region of the stream has not taken in what this region numbered before: try again",
-]
+)
 
 
 class Unplaced(Refused):
@@ -57,32 +63,22 @@ class OrderPeer(Protocol):
 class HeldCall:
     """A call that is not sent yet."""
 
-    __slots__ = ("number", "row", "until_ms")
+    __slots__ = ("call", "number", "until_ms")
 
-    def __init__(self, number: int, row: Row, until_ms: int) -> None:
+    def __init__(self, number: int, call: HomeCall, until_ms: int) -> None:
         self.number = number
-        self.row = row
+        self.call = call
         self.until_ms = until_ms
-
-
-class ToldVector:
-    """What the home says besides the stamps: its last effect, and the number of its epoch."""
-
-    __slots__ = ("dot", "number")
-
-    def __init__(self, dot: Dot, number: int) -> None:
-        self.dot = dot
-        self.number = number
 
 
 class HeldReply:
     """A reply that tells of messages that are not here yet, or that have to be numbered again."""
 
-    __slots__ = ("call", "row", "told")
+    __slots__ = ("held", "reply", "told")
 
-    def __init__(self, call: HeldCall, row: Row, told: ToldVector) -> None:
-        self.call = call
-        self.row = row
+    def __init__(self, held: HeldCall, reply: PutReply, told: ToldVector) -> None:
+        self.held = held
+        self.reply = reply
         self.told = told
 
 
@@ -94,38 +90,37 @@ class Forwarded:
     def __init__(self) -> None:
         self._calls: dict[int, HeldCall] = {}
         self._held: list[HeldReply] = []
-        self._replies: list[tuple[int, Row]] = []
+        self._replies: list[tuple[int, HomeReply]] = []
 
-    def note(self, asked: int, call: HeldCall) -> None:
-        self._calls[asked] = call
+    def note(self, asked: int, held: HeldCall) -> None:
+        self._calls[asked] = held
 
     def hear(self, asked: int, payload: bytes | None) -> None:
         """What came back; None if nothing did."""
-        call = self._calls.pop(asked)
-        row = NOT_REACHED if payload is None else readable(payload)
-        told = told_in(row)
-        if told is None:
-            self._replies.append((call.number, row))
+        held = self._calls.pop(asked)
+        reply = NOT_REACHED if payload is None else readable(payload, held.call)
+        if isinstance(reply, PutReply) and reply.told is not None:
+            self._held.append(HeldReply(held, reply, reply.told))
         else:
-            self._held.append(HeldReply(call, row, told))
+            self._replies.append((held.number, reply))
 
-    def take(self, now_ms: int, is_here: Callable[[HeldReply], bool]) -> list[tuple[int, Row]]:
+    def take(self, now_ms: int, is_here: Callable[[HeldReply], bool]) -> list[tuple[int, HomeReply]]:
         """The replies that are to be handed on, each with the number of its call."""
         found, self._replies = self._replies, []
         waiting, self._held = self._held, []
         for one in waiting:
-            if now_ms >= one.call.until_ms or is_here(one):
-                found.append((one.call.number, one.row))
+            if now_ms >= one.held.until_ms or is_here(one):
+                found.append((one.held.number, one.reply))
             else:
                 self._held.append(one)
         return found
 
 
-def readable(payload: bytes) -> Row:
+def readable(payload: bytes, call: HomeCall) -> HomeReply:
     try:
-        return unpack(payload)
-    except CodecError as error:
-        return [False, UNREACHABLE, f"what the home region sent cannot be read: {error}"]
+        return unpack_reply(payload, call)
+    except CallMalformed as error:
+        return RefusalReply(UNREACHABLE, f"what the home region sent cannot be read: {error}")
 
 
 def origin_of(peers: Sequence[OrderPeer], region: int) -> int:
@@ -133,15 +128,16 @@ def origin_of(peers: Sequence[OrderPeer], region: int) -> int:
     return max([one.peer_origin for one in peers if one.is_open and one.peer_region == region], default=0)
 
 
-def must_wait(state: StreamState, row: Row, home: int, progress: ProgressTable) -> bool:
+def must_wait(state: StreamState, call: HomeCall, home: int, progress: ProgressTable) -> bool:
     """True if the messages of this call would come before some that are here, or if the process that is the home does
     not know what the group has committed here.
     """
-    if row[0] == calls.LOCATE:
+    if isinstance(call, LocateCall):
         return False
-    if row[0] != calls.PUT:
+    if not isinstance(call, PutCall):
         return is_behind(state.counters(), home, progress)
-    return any(is_behind(one.counters(), home, progress) or one.has_unplaced() for one in partitions_of(state, row))
+    partitions = partitions_of(state, call.messages)
+    return any(is_behind(one.counters(), home, progress) or one.has_unplaced() for one in partitions)
 
 
 def is_behind(additions: list[Dot], home: int, progress: ProgressTable) -> bool:
@@ -154,16 +150,8 @@ def covers(vector: VersionVector, dots: list[Dot]) -> bool:
     return all(vector.contains(origin, counter) for origin, counter in dots)
 
 
-def told_row(replica: Replica, number: int) -> Row:
-    return [replica.applied.origin, replica.applied.counter(), number]
-
-
-def told_in(row: Row) -> ToldVector | None:
-    """What this reply says besides the stamps; None for those to other calls, and of an earlier release."""
-    if len(row) != 3 or row[0] is not True or len(row[2]) != 3:
-        return None
-    origin, counter, number = row[2]
-    return ToldVector((origin, counter), number)
+def told_by(replica: Replica, number: int) -> ToldVector:
+    return ToldVector((replica.applied.origin, replica.applied.counter()), number)
 
 
 def is_placed(told: ToldVector, stamps: Sequence[Stamp], partitions: Sequence[Partition]) -> bool:

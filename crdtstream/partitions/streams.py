@@ -12,15 +12,29 @@ knowing of that is numbered again when it arrives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from crdtstream.connections.cluster import Home
 from crdtstream.connections.context import Context
 from crdtstream.core.values.causality import region_of
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import (
+    CallUnknown,
+    HomeCall,
+    HomeReply,
+    LocateCall,
+    LocateReply,
+    PutCall,
+    PutReply,
+    RefusalReply,
+    pack_call,
+    pack_reply,
+    refusal_of,
+    unpack_call,
+)
 from crdtstream.partitions.coordinator import GroupMembership
+from crdtstream.partitions.documents import Documents
 from crdtstream.partitions.epochs import Epoch
-from crdtstream.partitions.keys import documents_key, stream_of, streams_key
+from crdtstream.partitions.keys import stream_of, streams_key
 from crdtstream.partitions.locating import epoch_of
 from crdtstream.partitions.order import (
     BEHIND,
@@ -32,7 +46,7 @@ from crdtstream.partitions.order import (
     is_placed,
     must_wait,
     origin_of,
-    told_row,
+    told_by,
 )
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.performing import (
@@ -47,6 +61,7 @@ from crdtstream.partitions.refusing import require_removing, require_writable
 from crdtstream.partitions.registers import Registers
 from crdtstream.partitions.renumbering import ALIVE_MS, Share
 from crdtstream.partitions.served import Served
+from crdtstream.partitions.shapes import CallMalformed
 from crdtstream.partitions.specs import require_valid
 from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.values import (
@@ -58,9 +73,6 @@ from crdtstream.partitions.values import (
     Refused,
     StreamSpec,
 )
-from crdtstream.protocols.call_rows import CallRow as Row
-from crdtstream.protocols.call_rows import pack, unpack
-from crdtstream.protocols.columns import CodecError
 from crdtstream.replication.links.forwarding import Forwarding
 from crdtstream.replication.values.bounds import MESSAGE_BYTES_MAX
 from crdtstream.replication.values.progress import ProgressTable
@@ -90,7 +102,6 @@ class PartitionedStreams:
     __slots__ = (
         "_began_ms",
         "_context",
-        "_documents",
         "_forwarded",
         "_index",
         "_links",
@@ -101,6 +112,7 @@ class PartitionedStreams:
         "_unfinished",
         "_upkept_ms",
         "ahead",
+        "documents",
         "held",
         "renumbered",
     )
@@ -110,9 +122,9 @@ class PartitionedStreams:
         self._replica = context.replica
         self._links = links
         self._index = Registers(context.replica, streams_key())
-        self._documents: dict[str, Registers] = {}
+        self.documents = Documents(context)
         self._served: dict[str, Served] = {}
-        self._replies: list[tuple[int, Row]] = []
+        self._replies: list[tuple[int, HomeReply]] = []
         self._began_ms = 0
         self._upkept_ms = 0
         self.ahead = Ahead()
@@ -128,30 +140,6 @@ class PartitionedStreams:
     @property
     def _now_ms(self) -> int:
         return self._replica.keyspace.now_ms
-
-    # Documents: small values that any region may write; the last writer wins
-
-    def documents(self, kind: str) -> dict[str, bytes]:
-        found = self._documents_of(kind)
-        latest = {name.decode(): found.latest(name) for name in found.names()}
-        return {name: value for name, value in latest.items() if value is not None}
-
-    def write_document(self, kind: str, name: str, document: bytes | None) -> None:
-        found = self._documents_of(kind)
-        if document is None or found.latest(name.encode()) is not None:
-            # What is deleted is marked so.
-            require_removing(self._context.standing)
-        else:
-            require_writable(self._context.standing)
-        if document is None:
-            found.drop(name.encode())
-        else:
-            found.write(name.encode(), document)
-
-    def _documents_of(self, kind: str) -> Registers:
-        if kind not in self._documents:
-            self._documents[kind] = Registers(self._replica, documents_key(kind))
-        return self._documents[kind]
 
     # Streams
 
@@ -259,56 +247,56 @@ class PartitionedStreams:
 
     # Calls
 
-    def submit(self, row: Row) -> int:
+    def submit(self, call: HomeCall) -> int:
         """Carry out this call here, or forward it; returns its number, under which the reply will be."""
         number = self._links.forwarding.next_number()
-        self._route(HeldCall(number, row, self._now_ms + self._context.limits.forward_timeout_ms))
+        self._route(HeldCall(number, call, self._now_ms + self._context.limits.forward_timeout_ms))
         return number
 
-    def _route(self, call: HeldCall) -> None:
+    def _route(self, held: HeldCall) -> None:
         """Carry it out, forward it, or keep it until it may be forwarded."""
-        served = self._served_of(call.row[1])
+        served = self._served_of(held.call.stream)
         home = served.state.home()
-        is_question = call.row[0] == calls.LOCATE
+        is_question = isinstance(held.call, LocateCall)
         if home in (0, self._context.settings.config.region) or (not is_question and self._takes_over(home)):
-            self._carry_out(served, call)
+            self._carry_out(served, held)
             return
-        if not self._must_wait(served, home, call.row):
-            self._forward(home, call)
-        elif self._now_ms < call.until_ms:
-            self.held.append(call)
+        if not self._must_wait(served, home, held.call):
+            self._forward(home, held)
+        elif self._now_ms < held.until_ms:
+            self.held.append(held)
         else:
-            self._replies.append((call.number, BEHIND))
+            self._replies.append((held.number, BEHIND))
 
-    def _forward(self, home: int, call: HeldCall) -> None:
-        payload = pack(call.row)
+    def _forward(self, home: int, held: HeldCall) -> None:
+        payload = pack_call(held.call)
         bytes_max = self._links.forwarding.payload_max(home, self._context.limits.message_bytes_max)
         if len(payload) > bytes_max:
             text = f"a call to the home region is limited to {bytes_max} bytes: send fewer messages at once"
             raise Refused(INVALID, text)
-        self._forwarded.note(self._links.ask(home, payload, self._now_ms), call)
+        self._forwarded.note(self._links.ask(home, payload, self._now_ms), held)
 
-    def _carry_out(self, served: Served, call: HeldCall) -> None:
+    def _carry_out(self, served: Served, held: HeldCall) -> None:
         try:
-            self._replies.append((call.number, [True, self._perform(served, call.row)]))
+            self._replies.append((held.number, self._perform(served, held.call)))
         except Unplaced:
-            if self._now_ms >= call.until_ms:
+            if self._now_ms >= held.until_ms:
                 raise
-            self.held.append(call)
+            self.held.append(held)
 
-    def _must_wait(self, served: Served, home: int, row: Row) -> bool:
+    def _must_wait(self, served: Served, home: int, call: HomeCall) -> bool:
         """Without a link nothing has to wait."""
         origin = origin_of(self._links.sessions(), home)
-        return origin > 0 and must_wait(served.state, row, origin, self._links.progress)
+        return origin > 0 and must_wait(served.state, call, origin, self._links.progress)
 
     def _release(self) -> None:
         """Look again at the calls that wait."""
-        held, self.held = self.held, []
-        for call in held:
+        waiting, self.held = self.held, []
+        for held in waiting:
             try:
-                self._route(call)
+                self._route(held)
             except Refused as refused:
-                self._replies.append((call.number, calls.refusal_row(refused)))
+                self._replies.append((held.number, refusal_of(refused)))
 
     def _takes_over(self, home: int) -> bool:
         """True if the home has been silent for so long that this region becomes the home."""
@@ -316,7 +304,7 @@ class PartitionedStreams:
         linked_ms = max(self._links.linked_ms(home, self._now_ms), self._began_ms)
         return after_ms > 0 and self._began_ms > 0 and self._now_ms - linked_ms > after_ms
 
-    def take_replies(self) -> list[tuple[int, Row]]:
+    def take_replies(self) -> list[tuple[int, HomeReply]]:
         """The replies that came since the last call of this method, each with the number of its call."""
         found = self._replies
         self._replies = []
@@ -326,12 +314,12 @@ class PartitionedStreams:
 
     def _is_here(self, reply: HeldReply) -> bool:
         """True if this region has the messages that the reply tells of, and none is to be numbered again."""
-        stream_id = reply.call.row[1]
+        stream_id = reply.held.call.stream
         if self.spec(stream_id) is None:
             return True
         partitions = self._served_of(stream_id).state.partitions()
         applied = self._replica.applied.vector.contains(*reply.told.dot)
-        return applied and is_placed(reply.told, calls.stamps_in(reply.row[1]), partitions)
+        return applied and is_placed(reply.told, reply.reply.stamps, partitions)
 
     def serve_arrived(self) -> None:
         """Carry out the calls that other regions have forwarded here, and forward those that have waited."""
@@ -340,28 +328,29 @@ class PartitionedStreams:
         forwarding = self._links.forwarding
         for call in forwarding.take_arrived():
             bytes_max = forwarding.reply_max(call.link, self._context.limits.message_bytes_max)
-            forwarding.answer(call, fitting(pack(self._serve(call.payload, bytes_max)), bytes_max))
+            forwarding.answer(call, fitting(pack_reply(self._serve(call.payload, bytes_max)), bytes_max))
             self._replica.room.ease()
 
-    def _serve(self, payload: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Row:
-        prepared = self._replica.prepared
+    def _serve(self, payload: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> HomeReply:
+        """What another region gets for this call; it may send anything."""
         try:
-            row = unpack(payload)
-            served = self._served_of(row[1])
-            if served.state.home() != self._context.settings.config.region:
-                raise Refused(MOVED, f"the home of the stream is region {served.state.home()} now: try again")
-            require_answerable(row, bytes_max)
-            reply: Row = [True, self._perform(served, row)]
-            if row[0] == calls.PUT:
-                reply.append(told_row(self._replica, served.state.epochs.current()[0]))
-            return reply
+            return self._answer(unpack_call(payload), bytes_max)
         except Refused as refused:
-            return calls.refusal_row(refused)
-        except (CodecError, IndexError, KeyError, TypeError, ValueError) as error:
-            # Rows of another form, from a peer of another version. Once something has changed, it is a fault of ours.
-            if self._replica.prepared != prepared:
-                raise
-            return [False, INVALID, f"the home region cannot read the call: {type(error).__name__}: {error}"]
+            return refusal_of(refused)
+        except CallUnknown as unknown:
+            return RefusalReply(INVALID, f"the home region does not know the call {unknown}: it runs another version")
+        except CallMalformed as malformed:
+            return RefusalReply(INVALID, f"the home region cannot read the call: {malformed}")
+
+    def _answer(self, call: HomeCall, bytes_max: int) -> HomeReply:
+        served = self._served_of(call.stream)
+        if served.state.home() != self._context.settings.config.region:
+            raise Refused(MOVED, f"the home of the stream is region {served.state.home()} now: try again")
+        require_answerable(call, bytes_max)
+        reply = self._perform(served, call)
+        if isinstance(reply, PutReply):
+            return PutReply(reply.stamps, told_by(self._replica, served.state.epochs.current()[0]))
+        return reply
 
     def misses_regions(self) -> bool:
         """True if a region is a member and not linked: it may have what is not known here."""
@@ -369,19 +358,18 @@ class PartitionedStreams:
         known = {region_of(origin) for origin in self._replica.applied.members.joined()} - {own}
         return not known <= {one.peer_region for one in self._links.sessions() if one.is_open}
 
-    def _perform(self, served: Served, row: Row) -> Any:
-        if row[0] == calls.LOCATE:
-            return epoch_of(served.state, row[2], row[3], not self.misses_regions())
+    def _perform(self, served: Served, call: HomeCall) -> HomeReply:
+        if isinstance(call, LocateCall):
+            partition = self.partition(call.stream, call.partition)
+            return LocateReply(epoch_of(served.state, partition.number, call.offset, not self.misses_regions()))
         require_writable(self._context.standing)
         if not served.state.is_numbering():
             served.state.raise_epoch()
-        operation, arguments = row[0], row[2:]
-        if operation == calls.PUT:
-            messages = calls.messages_in(arguments[0])
-            self._place(served, partitions_of(served.state, row))
-            require_batch_room(self._replica.room, messages)
-            return calls.stamp_rows(put(served.state, messages))
-        return coordinate(served.coordinator, operation, arguments)
+        if isinstance(call, PutCall):
+            self._place(served, partitions_of(served.state, call.messages))
+            require_batch_room(self._replica.room, call.messages)
+            return PutReply(put(served.state, call.messages), None)
+        return coordinate(served.coordinator, call)
 
     def _place(self, served: Served, partitions: list[Partition]) -> None:
         """Number again what a change of the line made stale, before anything else is numbered in these partitions."""

@@ -8,9 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import (
+    Answer,
+    BookmarkReply,
+    CommitCall,
+    GroupCall,
+    GroupReply,
+    HeartbeatCall,
+    HomeCall,
+    HomeReply,
+    JoinCall,
+    LocateCall,
+    LocateReply,
+    PollCall,
+    PollReply,
+    PutCall,
+    PutReply,
+    RefusalReply,
+    ResetCall,
+    ResetReply,
+    expect,
+)
 from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.reading import read_polled
 from crdtstream.partitions.values import (
@@ -25,7 +45,6 @@ from crdtstream.partitions.values import (
     Stamp,
     StreamSpec,
 )
-from crdtstream.protocols.call_rows import CallRow as Row
 from crdtstream.runtime.slices import SlicedLoop, Slices
 
 # What a change adds to the log besides keys and values, about.
@@ -41,7 +60,7 @@ class PartitionPort:
         self._loop = loop
         self._slices = Slices(loop, now_ms)
         self._streams = loop.node.partitions
-        self._waiting: dict[int, asyncio.Future[Row]] = {}
+        self._waiting: dict[int, asyncio.Future[HomeReply]] = {}
         self.now_ms = now_ms
 
     def move_clock(self, ahead_ms: int) -> None:
@@ -50,25 +69,25 @@ class PartitionPort:
 
     def turn_ended(self) -> None:
         """Hand the replies that came since the last turn to those that wait for them."""
-        for number, row in self._streams.take_replies():
+        for number, reply in self._streams.take_replies():
             waiting = self._waiting.pop(number, None)
             if waiting is not None and not waiting.done():
-                waiting.set_result(row)
+                waiting.set_result(reply)
 
     def stop(self) -> None:
         """Refuse what still waits for another region."""
         for waiting in self._waiting.values():
             if not waiting.done():
-                waiting.set_result([False, UNWRITABLE, STOPPED])
+                waiting.set_result(RefusalReply(UNWRITABLE, STOPPED))
         self._waiting.clear()
 
     # Documents
 
     async def write_document(self, kind: str, name: str, document: bytes | None) -> None:
-        await self._change(lambda: self._streams.write_document(kind, name, document), len(document or b""))
+        await self._change(lambda: self._streams.documents.write(kind, name, document), len(document or b""))
 
     def documents(self, kind: str) -> dict[str, bytes]:
-        return self._streams.documents(kind)
+        return self._streams.documents.by_name(kind)
 
     # Streams
 
@@ -125,44 +144,43 @@ class PartitionPort:
     async def locate(self, stream_id: str, partition: int, offset: int) -> Epoch | None:
         """Under which epoch an offset holds that is not here; None if nobody has it."""
         try:
-            epoch = await self._call([calls.LOCATE, stream_id, partition, offset])
+            return (await self._call(LocateCall(stream_id, partition, offset), LocateReply)).epoch
         except Refused as refused:
             if refused.code == UNKNOWN_STREAM:
                 raise
             # The home cannot be reached, or is of an earlier release: under the epoch that is known here.
             return self._streams.epoch(stream_id)
-        return None if epoch is None else (epoch[0], epoch[1])
 
     # At the home
 
     async def put(self, stream_id: str, messages: list[NewMessage]) -> list[Stamp]:
         size = sum([len(one.value) + len(one.key or b"") + MESSAGE_BYTES for one in messages])
-        return calls.stamps_in(await self._call([calls.PUT, stream_id, calls.message_rows(messages)], size))
+        return (await self._call(PutCall(stream_id, messages), PutReply, size)).stamps
 
     async def join_group(self, stream_id: str, group: str, start: str, time_ms: int, groups_max: int) -> Bookmark:
-        return calls.bookmark_in(await self._call([calls.JOIN, stream_id, group, start, time_ms, groups_max]))
+        return (await self._call(JoinCall(stream_id, group, start, time_ms, groups_max), BookmarkReply)).bookmark
 
     async def poll(
         self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark, commits: bool
     ) -> Polled:
-        row = [calls.POLL, stream_id, group, instance, timeout_ms, calls.bookmark_row(bookmark), commits]
-        return calls.polled_in(await self._call(row))
+        call = PollCall(stream_id, group, instance, timeout_ms, bookmark, commits)
+        return (await self._call(call, PollReply)).polled
 
     async def commit(self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark) -> Bookmark:
-        row = [calls.COMMIT, stream_id, group, instance, timeout_ms, calls.bookmark_row(bookmark)]
-        return calls.bookmark_in(await self._call(row))
+        call = CommitCall(stream_id, group, instance, timeout_ms, bookmark)
+        return (await self._call(call, BookmarkReply)).bookmark
 
     async def heartbeat(
         self, stream_id: str, group: str, instance: str, timeout_ms: int, bookmark: Bookmark
     ) -> Bookmark:
-        row = [calls.HEARTBEAT, stream_id, group, instance, timeout_ms, calls.bookmark_row(bookmark)]
-        return calls.bookmark_in(await self._call(row))
+        call = HeartbeatCall(stream_id, group, instance, timeout_ms, bookmark)
+        return (await self._call(call, BookmarkReply)).bookmark
 
     async def group(self, stream_id: str, group: str) -> list[Reservation]:
-        return calls.reservations_in(await self._call([calls.GROUP, stream_id, group]))
+        return (await self._call(GroupCall(stream_id, group), GroupReply)).reservations
 
     async def reset_group(self, stream_id: str, group: str, start: str, time_ms: int) -> None:
-        await self._call([calls.RESET, stream_id, group, start, time_ms])
+        await self._call(ResetCall(stream_id, group, start, time_ms), ResetReply)
 
     # Parts
 
@@ -172,14 +190,14 @@ class PartitionPort:
             change()
         await self._slices.await_settled()
 
-    async def _call(self, row: Row, size: int = 0) -> Any:
+    async def _call(self, call: HomeCall, kind: type[Answer], size: int = 0) -> Answer:
         self._require_running()
-        waiting: asyncio.Future[Row] = asyncio.get_running_loop().create_future()
+        waiting: asyncio.Future[HomeReply] = asyncio.get_running_loop().create_future()
         with self._slices.run(CHANGE_BYTES + size):
-            number = self._streams.submit(row)
+            number = self._streams.submit(call)
             self._waiting[number] = waiting
         try:
-            result = calls.result_of(await waiting)
+            result = expect(await waiting, kind)
         finally:
             self._waiting.pop(number, None)
         await self._slices.await_shown()

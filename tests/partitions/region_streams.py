@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import (
+    Answer,
+    BookmarkReply,
+    CommitCall,
+    GroupCall,
+    GroupReply,
+    HeartbeatCall,
+    HomeCall,
+    HomeReply,
+    JoinCall,
+    PollCall,
+    PollReply,
+    PutCall,
+    PutReply,
+    RefusalReply,
+    expect,
+)
 from crdtstream.partitions.streams import PartitionedStreams
-from crdtstream.partitions.values import Bookmark, NewMessage, PartitionMessage, Polled, Stamp, StreamSpec
-from crdtstream.protocols.call_rows import CallRow as Row
+from crdtstream.partitions.values import Bookmark, NewMessage, PartitionMessage, Polled, Reservation, Stamp, StreamSpec
 from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
 
@@ -31,24 +44,24 @@ class Regions(Cluster):
         self.node(number).begin_slice(self.clock_ms(number))
         return self.node(number).partitions
 
-    def submit(self, number: int, *row: Any) -> int:
+    def submit(self, number: int, call: HomeCall) -> int:
         """Make a call in that region; its reply comes later."""
-        call = self.streams(number).submit([row[0], STREAM, *row[1:]])
+        asked = self.streams(number).submit(call)
         self.turn(number)
-        return call
+        return asked
 
-    def replies(self, number: int) -> dict[int, Row]:
+    def replies(self, number: int) -> dict[int, HomeReply]:
         return dict(self.node(number).partitions.take_replies())
 
-    def ask(self, number: int, *row: Any) -> Any:
-        """Make a call, deliver what it causes, and return its result; raises Refused."""
-        call = self.submit(number, *row)
+    def reply_to(self, number: int, call: HomeCall, kind: type[Answer]) -> Answer:
+        """Make a call, deliver what it causes, and return its reply; raises Refused."""
+        asked = self.submit(number, call)
         self.sync()
-        return calls.result_of(self.replies(number)[call])
+        return expect(self.replies(number)[asked], kind)
 
     def put(self, number: int, *values: bytes, partition: int = 0) -> list[Stamp]:
         messages = [NewMessage(partition, None, value) for value in values]
-        return calls.stamps_in(self.ask(number, calls.PUT, calls.message_rows(messages)))
+        return self.reply_to(number, PutCall(STREAM, messages), PutReply).stamps
 
     def read(self, number: int, first: int = 0, partition: int = 0) -> list[PartitionMessage]:
         return self.streams(number).partition(STREAM, partition).read(first, 1_000, 1 << 20)
@@ -57,23 +70,34 @@ class Regions(Cluster):
         return [(one.offset, one.value) for one in self.read(number, 0, partition)]
 
     def join(self, number: int, group: str = "g", start: str = "TRIM_HORIZON", time_ms: int = 0) -> Bookmark:
-        return calls.bookmark_in(self.ask(number, calls.JOIN, group, start, time_ms, 0))
+        return self.reply_to(number, JoinCall(STREAM, group, start, time_ms, 0), BookmarkReply).bookmark
 
     def poll(
         self, number: int, instance: str, bookmark: Bookmark = NOTHING_READ, commits: bool = True, group: str = "g"
     ) -> Polled:
-        row = calls.bookmark_row(bookmark)
-        return calls.polled_in(self.ask(number, calls.POLL, group, instance, TIMEOUT_MS, row, commits))
+        call = PollCall(STREAM, group, instance, TIMEOUT_MS, bookmark, commits)
+        return self.reply_to(number, call, PollReply).polled
 
-    def instance_call(self, operation: str, number: int, instance: str, bookmark: Bookmark) -> Bookmark:
-        row = calls.bookmark_row(bookmark)
-        return calls.bookmark_in(self.ask(number, operation, "g", instance, TIMEOUT_MS, row))
+    def commit(self, number: int, instance: str, bookmark: Bookmark) -> Bookmark:
+        return self.reply_to(number, CommitCall(STREAM, "g", instance, TIMEOUT_MS, bookmark), BookmarkReply).bookmark
+
+    def heartbeat(self, number: int, instance: str, bookmark: Bookmark) -> Bookmark:
+        return self.reply_to(number, HeartbeatCall(STREAM, "g", instance, TIMEOUT_MS, bookmark), BookmarkReply).bookmark
+
+    def reservations(self, number: int, group: str = "g") -> list[Reservation]:
+        return self.reply_to(number, GroupCall(STREAM, group), GroupReply).reservations
 
     def committed(self, number: int, group: str = "g") -> list[int]:
-        return [one.committed for one in calls.reservations_in(self.ask(number, calls.GROUP, group))]
+        return [one.committed for one in self.reservations(number, group)]
 
     def owners(self, number: int, group: str = "g") -> list[str]:
-        return [one.instance for one in calls.reservations_in(self.ask(number, calls.GROUP, group))]
+        return [one.instance for one in self.reservations(number, group)]
+
+
+def code_of(reply: HomeReply) -> str:
+    """Why the call was refused."""
+    assert isinstance(reply, RefusalReply)
+    return reply.code
 
 
 def read_to(polled: Polled, offsets: dict[int, int]) -> Bookmark:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.protocols.call_rows import pack
+from crdtstream.partitions.calls import pack_call, pack_reply, unpack_call, unpack_reply
 from tests.partitions.region_streams import Regions
 
 # What is asked, the call, and the reply of a home that has had the calls above.
@@ -88,9 +88,16 @@ RECORDED = [
 def replies() -> list[str]:
     """What the home replies now, to one call after the other."""
     streams = Regions(2).streams(1)
-    return [pack(streams._serve(bytes.fromhex(call))).hex() for _, call, _ in RECORDED]
+    return [pack_reply(streams._serve(bytes.fromhex(call))).hex() for _, call, _ in RECORDED]
 
 
 @pytest.mark.parametrize("at", range(len(RECORDED)), ids=[name for name, _, _ in RECORDED])
 def test_replies_travel_as_they_always_did(replies: list[str], at: int) -> None:
     assert replies[at] == RECORDED[at][2]
+
+
+@pytest.mark.parametrize(("call", "reply"), [row[1:] for row in RECORDED[:-1]], ids=[row[0] for row in RECORDED[:-1]])
+def test_calls_and_replies_are_read_and_written_alike(call: str, reply: str) -> None:
+    read = unpack_call(bytes.fromhex(call))
+    assert pack_call(read).hex() == call
+    assert pack_reply(unpack_reply(bytes.fromhex(reply), read)).hex() == reply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import GroupCall, HomeCall, JoinCall, PollCall, RefusalReply, ResetCall, ResetReply
 from crdtstream.partitions.values import INVALID, LIMIT, UNKNOWN_GROUP, Bookmark, Refused
 from tests.partitions.region_streams import HOUR_MS, NOTHING_READ, STREAM, TIMEOUT_MS, Regions, read_to
 
@@ -14,9 +14,9 @@ def regions() -> Regions:
     return Regions()
 
 
-def refused(regions: Regions, *row: object) -> Refused:
+def refused(regions: Regions, call: HomeCall) -> Refused:
     with pytest.raises(Refused) as raised:
-        regions.ask(1, *row)
+        regions.reply_to(1, call, RefusalReply)
     return raised.value
 
 
@@ -102,13 +102,13 @@ def test_commit_and_heartbeat(regions: Regions) -> None:
     regions.put(1, *[b"m"] * 10)
     regions.join(1)
     polled = regions.poll(1, "A", commits=False)
-    kept = regions.instance_call(calls.HEARTBEAT, 1, "A", read_to(polled, {0: 4}))
+    kept = regions.heartbeat(1, "A", read_to(polled, {0: 4}))
     assert (kept.offsets, regions.committed(1)) == ({0: 4}, [-1, -1])
-    after = regions.instance_call(calls.COMMIT, 1, "A", kept)
+    after = regions.commit(1, "A", kept)
     assert (after.offsets, regions.committed(1)) == ({}, [4, -1])
     assert regions.poll(1, "A", after).positions == {0: 5, 1: 0}
     # An older bookmark takes nothing back.
-    regions.instance_call(calls.COMMIT, 1, "A", read_to(polled, {0: 2}))
+    regions.commit(1, "A", read_to(polled, {0: 2}))
     assert regions.committed(1) == [4, -1]
 
 
@@ -117,7 +117,7 @@ def test_a_heartbeat_keeps_a_slow_instance(regions: Regions) -> None:
     polled = regions.poll(1, "A")
     for _ in range(4):
         regions.live(TIMEOUT_MS // 2)
-        regions.instance_call(calls.HEARTBEAT, 1, "A", read_to(polled, {}))
+        regions.heartbeat(1, "A", read_to(polled, {}))
     assert regions.poll(1, "B").positions.keys() == {1}
     assert regions.owners(1) == ["A", "B"]
 
@@ -127,7 +127,7 @@ def test_a_reset_moves_everybody_and_voids_what_was_read(regions: Regions) -> No
     regions.join(1)
     polled = regions.poll(1, "A")
     polled = regions.poll(1, "A", read_to(polled, {0: 4}))
-    regions.ask(1, calls.RESET, "g", "TRIM_HORIZON", 0)
+    regions.reply_to(1, ResetCall(STREAM, "g", "TRIM_HORIZON", 0), ResetReply)
     assert regions.committed(1) == [-1, -1]
     again = regions.poll(1, "A", read_to(polled, {0: 9}))
     assert (again.positions, regions.committed(1)) == ({0: 0, 1: 0}, [-1, -1])
@@ -155,21 +155,19 @@ def test_a_group_that_nobody_uses_vanishes_after_the_retention() -> None:
     assert regions.owners(1) == ["A", "A"]
     regions.now_ms += 2 * HOUR_MS
     regions.live(2_000)
-    assert refused(regions, calls.GROUP, "g").code == UNKNOWN_GROUP
+    assert refused(regions, GroupCall(STREAM, "g")).code == UNKNOWN_GROUP
     regions.node(1).check()
 
 
 def test_refusals_say_what_to_do(regions: Regions) -> None:
     regions.join(1, "g")
-    row = calls.bookmark_row(NOTHING_READ)
-    assert refused(regions, calls.JOIN, "h", "LATEST", 0, 1).code == LIMIT
-    assert refused(regions, calls.JOIN, "h", "SOON", 0, 0).code == INVALID
-    assert refused(regions, calls.JOIN, "", "LATEST", 0, 0).code == INVALID
-    assert refused(regions, calls.POLL, "none", "A", 1, row, True).code == UNKNOWN_GROUP
-    assert refused(regions, calls.POLL, "g", "A", 0, row, True).code == INVALID
-    assert refused(regions, calls.POLL, "g", "", 1, row, True).code == INVALID
-    assert refused(regions, "dance", "g", "A", 1, row).code == INVALID
-    assert "create a group cursor" in refused(regions, calls.GROUP, "none").text
+    assert refused(regions, JoinCall(STREAM, "h", "LATEST", 0, 1)).code == LIMIT
+    assert refused(regions, JoinCall(STREAM, "h", "SOON", 0, 0)).code == INVALID
+    assert refused(regions, JoinCall(STREAM, "", "LATEST", 0, 0)).code == INVALID
+    assert refused(regions, PollCall(STREAM, "none", "A", 1, NOTHING_READ, True)).code == UNKNOWN_GROUP
+    assert refused(regions, PollCall(STREAM, "g", "A", 0, NOTHING_READ, True)).code == INVALID
+    assert refused(regions, PollCall(STREAM, "g", "", 1, NOTHING_READ, True)).code == INVALID
+    assert "create a group cursor" in refused(regions, GroupCall(STREAM, "none")).text
 
 
 def test_a_restart_of_the_home_keeps_commits_and_forgets_instances() -> None:
@@ -210,5 +208,5 @@ def test_a_bookmark_beyond_a_takeover_counts_only_as_far_as_it_is_valid() -> Non
 def test_a_bookmark_of_partitions_that_do_not_exist_commits_nothing(regions: Regions) -> None:
     regions.join(1)
     polled = regions.poll(1, "A")
-    regions.instance_call(calls.COMMIT, 1, "A", Bookmark(polled.generation, polled.epoch, polled.start, {7: 4}))
+    regions.commit(1, "A", Bookmark(polled.generation, polled.epoch, polled.start, {7: 4}))
     assert regions.committed(1) == [-1, -1]

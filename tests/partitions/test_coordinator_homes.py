@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from crdtstream.core.values.entry_id import STRICT
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import (
+    Answer,
+    BookmarkReply,
+    GroupCall,
+    GroupReply,
+    HomeCall,
+    JoinCall,
+    PollCall,
+    PollReply,
+    PutCall,
+    PutReply,
+    ResetCall,
+    ResetReply,
+    expect,
+)
 from crdtstream.partitions.coordinator import no_bookmark
 from crdtstream.partitions.streams import UPKEEP_MS, UPKEEPS_AWAITED
-from crdtstream.partitions.values import LATEST, TRIM_HORIZON, Bookmark, Polled, StreamSpec
+from crdtstream.partitions.values import LATEST, TRIM_HORIZON, Bookmark, NewMessage, Polled, StreamSpec
 from simulations.cluster import Cluster
 
 RETENTION_MS = 20_000
@@ -26,24 +38,23 @@ def regions() -> Cluster:
     return cluster
 
 
-def call(cluster: Cluster, number: int, row: list[Any]) -> Any:
+def call(cluster: Cluster, number: int, made: HomeCall, kind: type[Answer]) -> Answer:
     streams = cluster.node(number).partitions
-    asked = streams.submit(row)
+    asked = streams.submit(made)
     cluster.turn(number)
-    return calls.result_of(dict(streams.take_replies())[asked])
+    return expect(dict(streams.take_replies())[asked], kind)
 
 
 def put(cluster: Cluster, number: int, *values: bytes) -> None:
-    call(cluster, number, [calls.PUT, "s", [[0, None, value] for value in values]])
+    call(cluster, number, PutCall("s", [NewMessage(0, None, value) for value in values]), PutReply)
 
 
 def join(cluster: Cluster, number: int, start: str) -> None:
-    call(cluster, number, [calls.JOIN, "s", "g", start, 0, 50])
+    call(cluster, number, JoinCall("s", "g", start, 0, 50), BookmarkReply)
 
 
 def poll(cluster: Cluster, number: int, bookmark: Bookmark, instance: str = "i") -> Polled:
-    row = [calls.POLL, "s", "g", instance, 1_000, calls.bookmark_row(bookmark), True]
-    return calls.polled_in(call(cluster, number, row))
+    return call(cluster, number, PollCall("s", "g", instance, 1_000, bookmark, True), PollReply).polled
 
 
 def commit(cluster: Cluster, number: int, offset: int) -> None:
@@ -53,8 +64,7 @@ def commit(cluster: Cluster, number: int, offset: int) -> None:
 
 
 def committed(cluster: Cluster, number: int) -> int:
-    rows = call(cluster, number, [calls.GROUP, "s", "g"])
-    return calls.reservations_in(rows)[0].committed
+    return call(cluster, number, GroupCall("s", "g"), GroupReply).reservations[0].committed
 
 
 def take_over(cluster: Cluster, number: int) -> None:
@@ -112,8 +122,8 @@ def test_the_later_of_two_resets_counts(regions: Cluster) -> None:
     regions.cut(1, 2)
     take_over(regions, 2)
     for _ in range(2):
-        call(regions, 1, [calls.RESET, "s", "g", LATEST, 0])
-    call(regions, 2, [calls.RESET, "s", "g", TRIM_HORIZON, 0])
+        call(regions, 1, ResetCall("s", "g", LATEST, 0), ResetReply)
+    call(regions, 2, ResetCall("s", "g", TRIM_HORIZON, 0), ResetReply)
     regions.heal(1, 2)
     regions.sync()
     assert poll(regions, 2, no_bookmark()).positions == {0: 3}
@@ -145,7 +155,7 @@ def test_a_former_home_drops_no_group_that_is_used(regions: Cluster) -> None:
     regions.node(1).partitions.tick(regions.now_ms)
     for _ in range(3):
         regions.now_ms += RETENTION_MS // 2
-        call(regions, 2, [calls.POLL, "s", "g", "i", 1_000, calls.bookmark_row(no_bookmark()), True])
+        call(regions, 2, PollCall("s", "g", "i", 1_000, no_bookmark(), True), PollReply)
         regions.tick(UPKEEP_MS)
     assert regions.node(1).partitions.state("s").groups() == []
     regions.heal(1, 2)

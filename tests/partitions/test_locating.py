@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import LocateCall, LocateReply
 from crdtstream.partitions.epochs import Epoch
 from crdtstream.partitions.values import UNREACHABLE, Refused
 from crdtstream.settings.config import Limits
 from tests.partitions.region_streams import STREAM, Regions
 
 
-def located(regions: Regions, number: int, offset: int) -> Any:
-    found = regions.ask(number, calls.LOCATE, 0, offset)
-    return None if found is None else tuple(found)
+def located(regions: Regions, number: int, offset: int) -> Epoch | None:
+    return regions.reply_to(number, LocateCall(STREAM, 0, offset), LocateReply).epoch
 
 
 def epoch(regions: Regions, number: int) -> Epoch:

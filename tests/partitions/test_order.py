@@ -5,16 +5,23 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.core.values.causality import VersionVector
-from crdtstream.partitions import calls
-from crdtstream.partitions.order import BEHIND, NOT_REACHED, Forwarded, HeldCall, covers, told_in
+from crdtstream.partitions.calls import (
+    PollCall,
+    PollReply,
+    PutCall,
+    PutReply,
+    RefusalReply,
+    ToldVector,
+    expect,
+    pack_reply,
+)
+from crdtstream.partitions.order import BEHIND, NOT_REACHED, Forwarded, HeldCall, covers
 from crdtstream.partitions.streams import UPKEEP_MS
-from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, Refused
-from crdtstream.protocols.call_rows import CallRow as Row
-from crdtstream.protocols.call_rows import pack
+from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, NewMessage, Refused, Stamp
 from crdtstream.settings.config import Limits
-from tests.partitions.region_streams import NOTHING_READ, STREAM, Regions, read_to
+from tests.partitions.region_streams import NOTHING_READ, STREAM, Regions, code_of, read_to
 
-TOLD: Row = [True, [[0, 3, 1_000]], [7, 12, 2]]
+TOLD = PutReply([Stamp(0, 3, 1_000)], ToldVector((7, 12), 2))
 
 
 def split(regions: Regions, count: int = 3) -> None:
@@ -45,11 +52,11 @@ def test_what_the_old_home_had_comes_before_its_producers_new_messages() -> None
     split(regions)
     regions.sync()
     assert regions.streams(1).home(STREAM) == 2
-    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    call = regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"next")]))
     regions.sync()
     assert call not in regions.replies(1), "it waits: nothing is numbered again yet"
     live(regions)
-    assert regions.replies(1)[call][0] is True
+    assert isinstance(regions.replies(1)[call], PutReply)
     assert order_of(regions, 1) == [b"before", b"new", b"old0", b"old1", b"old2", b"next"]
     assert order_of(regions, 2) == order_of(regions, 1)
 
@@ -58,7 +65,7 @@ def test_a_put_that_waited_for_too_long_was_not_sent() -> None:
     regions = Regions(2, limits=Limits(segment_bytes_max=1 << 16, forward_timeout_ms=100))
     split(regions)
     regions.sync()
-    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    call = regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"next")]))
     regions.machines[1].node.tick(regions.clock_ms(1) + 200)
     assert regions.replies(1)[call] == BEHIND
     live(regions)
@@ -77,11 +84,11 @@ def test_what_waits_is_carried_out_here_once_this_region_is_the_home_again() -> 
     regions = Regions(2)
     split(regions)
     regions.sync()
-    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    call = regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"next")]))
     regions.streams(1).take_over(STREAM)
     regions.turn(1)
     live(regions)
-    assert regions.replies(1)[call][0] is True
+    assert isinstance(regions.replies(1)[call], PutReply)
     live(regions)
     assert order_of(regions, 2) == [b"before", b"new", b"old0", b"old1", b"old2", b"next"]
 
@@ -93,10 +100,10 @@ def test_a_home_that_was_taken_back_numbers_its_old_messages_first() -> None:
     regions.sync()
     regions.streams(1).take_over(STREAM)
     regions.turn(1)
-    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    call = regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"next")]))
     assert call not in regions.replies(1), "not every region knows the epoch, so the old messages have no place yet"
     live(regions)
-    assert regions.replies(1)[call][0] is True
+    assert isinstance(regions.replies(1)[call], PutReply)
     assert order_of(regions, 1) == [b"before", b"new", b"old0", b"old1", b"old2", b"next"]
 
 
@@ -107,10 +114,10 @@ def test_a_home_that_cannot_number_again_refuses_in_the_end() -> None:
     regions.sync()
     regions.streams(1).take_over(STREAM)
     regions.turn(1)
-    call = regions.submit(1, calls.PUT, [[0, None, b"next"]])
+    call = regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"next")]))
     regions.machines[1].node.tick(regions.clock_ms(1) + 200)
     with pytest.raises(Refused, match="numbering again") as caught:
-        calls.result_of(regions.replies(1)[call])
+        expect(regions.replies(1)[call], PutReply)
     assert caught.value.code == UNWRITABLE
 
 
@@ -134,42 +141,42 @@ def test_a_home_with_much_to_number_again_does_it_in_several_turns(monkeypatch: 
 
 def forwarded() -> Forwarded:
     found = Forwarded()
-    found.note(5, HeldCall(1, [calls.PUT, STREAM, []], 300))
+    found.note(5, HeldCall(1, PutCall(STREAM, []), 300))
     return found
 
 
 def test_a_reply_waits_until_its_messages_are_here() -> None:
     waiting = forwarded()
-    waiting.hear(5, pack(TOLD))
+    waiting.hear(5, pack_reply(TOLD))
     assert waiting.take(100, lambda _: False) == []
-    assert waiting.take(200, lambda reply: reply.told.dot == (7, 12) and reply.told.number == 2) == [(1, TOLD)]
+    ((number, reply),) = waiting.take(200, lambda reply: reply.told == TOLD.told)
+    assert (number, pack_reply(reply)) == (1, pack_reply(TOLD))
     assert waiting.take(200, lambda _: True) == []
 
 
 def test_a_reply_does_not_wait_longer_than_for_the_home() -> None:
     waiting = forwarded()
-    waiting.hear(5, pack(TOLD))
-    assert waiting.take(300, lambda _: False) == [(1, TOLD)]
+    waiting.hear(5, pack_reply(TOLD))
+    assert [(number, pack_reply(one)) for number, one in waiting.take(300, lambda _: False)] == [(1, pack_reply(TOLD))]
 
 
 @pytest.mark.parametrize(
-    "row", [[True, [[0, 3, 1_000]]], [False, UNREACHABLE, "text"], [True, None]], ids=["earlier release", "no", "none"]
+    "reply", [PutReply([], None), RefusalReply(UNREACHABLE, "text")], ids=["earlier release", "refusal"]
 )
-def test_other_replies_are_handed_on_at_once(row: Row) -> None:
-    assert told_in(row) is None
+def test_other_replies_are_handed_on_at_once(reply: PutReply | RefusalReply) -> None:
     waiting = forwarded()
-    waiting.hear(5, pack(row))
-    assert waiting.take(0, lambda _: False) == [(1, row)]
+    waiting.hear(5, pack_reply(reply))
+    assert waiting.take(0, lambda _: False) == [(1, reply)]
 
 
 def test_without_a_reply_and_with_one_that_cannot_be_read() -> None:
     waiting = forwarded()
     waiting.hear(5, None)
     assert waiting.take(0, lambda _: False) == [(1, NOT_REACHED)]
-    waiting.note(6, HeldCall(2, [], 300))
+    waiting.note(6, HeldCall(2, PutCall(STREAM, []), 300))
     waiting.hear(6, b"\xff\xff")
-    ((number, row),) = waiting.take(0, lambda _: False)
-    assert number == 2 and row[:2] == [False, UNREACHABLE]
+    ((number, reply),) = waiting.take(0, lambda _: False)
+    assert number == 2 and code_of(reply) == UNREACHABLE
 
 
 def test_dots_that_a_vector_covers() -> None:
@@ -179,10 +186,10 @@ def test_dots_that_a_vector_covers() -> None:
 
 def test_a_forwarded_put_is_answered_once_it_can_be_read_there() -> None:
     regions = Regions(2)
-    call = regions.submit(2, calls.PUT, [[0, None, b"a"]])
+    call = regions.submit(2, PutCall(STREAM, [NewMessage(0, None, b"a")]))
     regions.sync()
     assert regions.values(2) == [(0, b"a")]
-    assert regions.replies(2)[call][0] is True
+    assert isinstance(regions.replies(2)[call], PutReply)
 
 
 # Commits
@@ -191,7 +198,7 @@ def test_a_forwarded_put_is_answered_once_it_can_be_read_there() -> None:
 def commit(regions: Regions, number: int, offset: int) -> None:
     """Instance i, called through this region, has read up to this offset and commits it."""
     polled = regions.poll(number, "i")
-    regions.instance_call(calls.COMMIT, number, "i", read_to(polled, {0: offset}))
+    regions.commit(number, "i", read_to(polled, {0: offset}))
 
 
 @pytest.mark.parametrize(
@@ -233,7 +240,7 @@ def test_a_group_call_waits_until_the_home_has_its_commits() -> None:
     regions.heal(1, 2)
     regions.carry(2, 1)
     assert regions.streams(1).home(STREAM) == 2
-    call = regions.submit(1, calls.POLL, "g", "i", 30_000, calls.bookmark_row(NOTHING_READ), True)
+    call = regions.submit(1, PollCall(STREAM, "g", "i", 30_000, NOTHING_READ, True))
     regions.sync()
     live(regions)
-    assert calls.polled_in(calls.result_of(regions.replies(1)[call])).positions[0] == 2
+    assert expect(regions.replies(1)[call], PollReply).polled.positions[0] == 2

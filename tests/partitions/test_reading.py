@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from crdtstream.core.values.entry_id import STRICT
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import (
+    Answer,
+    BookmarkReply,
+    HomeCall,
+    JoinCall,
+    PollCall,
+    PollReply,
+    PutCall,
+    PutReply,
+    expect,
+)
 from crdtstream.partitions.coordinator import no_bookmark
 from crdtstream.partitions.reading import read_polled
-from crdtstream.partitions.values import TRIM_HORIZON, Bookmark, PartitionMessage, Polled, StreamSpec
+from crdtstream.partitions.values import TRIM_HORIZON, Bookmark, NewMessage, PartitionMessage, Polled, StreamSpec
 from simulations.cluster import Cluster
 
 COUNT_MAX, BYTES_MAX = 100, 1 << 20
@@ -16,23 +26,20 @@ def cluster_of_two() -> Cluster:
     """Region 1 is the home of one partition with four messages, and region 2 has them."""
     cluster = Cluster(2, STRICT)
     cluster.node(1).partitions.create(StreamSpec("s", 1, 1 << 40))
-    call(cluster, [calls.PUT, "s", [[0, None, b"%d" % value] for value in range(4)]])
-    call(cluster, [calls.JOIN, "s", "g", TRIM_HORIZON, 0, 50])
+    call(cluster, PutCall("s", [NewMessage(0, None, b"%d" % value) for value in range(4)]), PutReply)
+    call(cluster, JoinCall("s", "g", TRIM_HORIZON, 0, 50), BookmarkReply)
     cluster.sync()
     return cluster
 
 
-def call(cluster: Cluster, row: list[object]) -> object:
-    number = cluster.node(1).partitions.submit(row)
+def call(cluster: Cluster, asked: HomeCall, kind: type[Answer]) -> Answer:
+    number = cluster.node(1).partitions.submit(asked)
     cluster.turn(1)
-    return calls.result_of(dict(cluster.node(1).partitions.take_replies())[number])
+    return expect(dict(cluster.node(1).partitions.take_replies())[number], kind)
 
 
 def poll(cluster: Cluster, bookmark: Bookmark) -> Polled:
-    row = [calls.POLL, "s", "g", "i", 1_000, calls.bookmark_row(bookmark), True]
-    found = call(cluster, row)
-    assert isinstance(found, list)
-    return calls.polled_in(found)
+    return call(cluster, PollCall("s", "g", "i", 1_000, bookmark, True), PollReply).polled
 
 
 def read(cluster: Cluster, number: int, polled: Polled, before: Bookmark) -> tuple[list[bytes], Bookmark]:

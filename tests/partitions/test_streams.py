@@ -6,13 +6,21 @@ from random import Random
 
 import pytest
 
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import PutCall, PutReply, RefusalReply
 from crdtstream.partitions.keys import stream_of
-from crdtstream.partitions.values import INVALID, UNKNOWN_STREAM, UNREACHABLE, UNWRITABLE, Refused, StreamSpec
+from crdtstream.partitions.values import (
+    INVALID,
+    UNKNOWN_STREAM,
+    UNREACHABLE,
+    UNWRITABLE,
+    NewMessage,
+    Refused,
+    StreamSpec,
+)
 from crdtstream.protocols.call_rows import pack
 from crdtstream.settings.config import Limits
 from crdtstream.status.availability import PAUSED_NOTHING, PAUSED_WRITES, TICK_BYTES
-from tests.partitions.region_streams import HOUR_MS, STREAM, Regions
+from tests.partitions.region_streams import HOUR_MS, STREAM, Regions, code_of
 
 
 def test_other_regions_forward_and_read_themselves() -> None:
@@ -37,14 +45,14 @@ def test_the_home_answers_only_once_its_log_is_served() -> None:
     regions = Regions(2, fsync="always")
     machine = regions.machines[1]
     machine.sync_policy = False
-    call = regions.submit(2, calls.PUT, [[0, None, b"a"]])
+    call = regions.submit(2, PutCall(STREAM, [NewMessage(0, None, b"a")]))
     regions.carry(2, 1)
     regions.turn(1)
     regions.sync()
     assert call not in regions.replies(2)
     machine.sync()
     regions.sync()
-    assert regions.replies(2)[call][0] is True
+    assert isinstance(regions.replies(2)[call], PutReply)
 
 
 def test_without_its_home_a_stream_refuses_and_can_be_read() -> None:
@@ -62,18 +70,18 @@ def test_without_its_home_a_stream_refuses_and_can_be_read() -> None:
 
 def test_a_link_that_is_cut_ends_the_calls_on_it() -> None:
     regions = Regions(2)
-    call = regions.submit(2, calls.PUT, [[0, None, b"a"]])
+    call = regions.submit(2, PutCall(STREAM, [NewMessage(0, None, b"a")]))
     regions.send(2, 1)
     regions.cut(1, 2)
-    assert regions.replies(2)[call][:2] == [False, UNREACHABLE]
+    assert code_of(regions.replies(2)[call]) == UNREACHABLE
 
 
 def test_a_call_without_a_reply_ends_at_its_time() -> None:
     limits = Limits(segment_bytes_max=1 << 16, forward_timeout_ms=300)
     regions = Regions(2, limits=limits)
-    call = regions.submit(2, calls.PUT, [[0, None, b"a"]])
+    call = regions.submit(2, PutCall(STREAM, [NewMessage(0, None, b"a")]))
     regions.tick(400)
-    assert regions.replies(2)[call][:2] == [False, UNREACHABLE]
+    assert code_of(regions.replies(2)[call]) == UNREACHABLE
     regions.sync()
     assert regions.replies(2) == {}
 
@@ -244,14 +252,14 @@ def test_a_clock_that_was_moved_ends_reservations_and_messages() -> None:
 
 def test_documents_are_read_in_every_region() -> None:
     regions = Regions(2)
-    regions.streams(1).write_document("pool", "p1", b"{}")
+    regions.streams(1).documents.write("pool", "p1", b"{}")
     regions.turn(1)
     regions.sync()
-    assert regions.streams(2).documents("pool") == {"p1": b"{}"}
-    regions.streams(2).write_document("pool", "p1", None)
+    assert regions.streams(2).documents.by_name("pool") == {"p1": b"{}"}
+    regions.streams(2).documents.write("pool", "p1", None)
     regions.turn(2)
     regions.sync()
-    assert regions.streams(1).documents("pool") == {}
+    assert regions.streams(1).documents.by_name("pool") == {}
 
 
 def test_refusals() -> None:
@@ -305,8 +313,8 @@ def test_a_full_disk_takes_what_removes_messages() -> None:
     node.writable(False, TICK_BYTES, TICK_BYTES)
     regions.live(2_000)
     assert regions.values(1) == [(1, b"b")]
-    node.partitions.write_document("a", "known", None)
-    for refused in (lambda: regions.put(1, b"c"), lambda: node.partitions.write_document("a", "new", b"x")):
+    node.partitions.documents.write("a", "known", None)
+    for refused in (lambda: regions.put(1, b"c"), lambda: node.partitions.documents.write("a", "new", b"x")):
         with pytest.raises(Refused):
             refused()
     node.standing.memory_short = True
@@ -319,7 +327,7 @@ def test_garbage_from_a_peer_is_refused_and_changes_nothing() -> None:
     streams = regions.streams(1)
     before = regions.node(1).replica.prepared
     for payload in (b"", b"\xc1", pack(["put"]), pack(["put", STREAM, 3]), pack(["poll", STREAM])):
-        assert streams._serve(payload)[0] is False
+        assert isinstance(streams._serve(payload), RefusalReply)
     assert regions.node(1).replica.prepared == before
 
 

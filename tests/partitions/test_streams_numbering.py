@@ -6,12 +6,12 @@ import pytest
 
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import STRICT, EntryId
-from crdtstream.partitions import calls
+from crdtstream.partitions.calls import PutCall, PutReply, expect
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.renumbering import ALIVE_MS
 from crdtstream.partitions.state import NUMBER_MAX, StreamState
 from crdtstream.partitions.streams import UPKEEP_MS, UPKEEPS_AWAITED, PartitionedStreams
-from crdtstream.partitions.values import UNWRITABLE, Refused, StreamSpec
+from crdtstream.partitions.values import UNWRITABLE, NewMessage, Refused, StreamSpec
 from crdtstream.region.node import Node
 from crdtstream.settings.config import Config, Limits
 from simulations.cluster import Cluster
@@ -38,9 +38,9 @@ def state(cluster: Cluster) -> StreamState:
 
 
 def put(cluster: Cluster, *values: bytes) -> list[int]:
-    number = streams(cluster).submit([calls.PUT, "s", [[0, None, value] for value in values]])
+    number = streams(cluster).submit(PutCall("s", [NewMessage(0, None, value) for value in values]))
     cluster.turn(1)
-    stamps = calls.stamps_in(calls.result_of(dict(streams(cluster).take_replies())[number]))
+    stamps = expect(dict(streams(cluster).take_replies())[number], PutReply).stamps
     return [stamp.offset for stamp in stamps]
 
 
@@ -100,7 +100,7 @@ def test_an_id_that_leaves_no_room_refuses_calls_and_ends_nothing(home: Cluster)
     add(home, (2**64 - 1, 5), b"value", b"d")
     upkeep(home)
     with pytest.raises(Refused) as caught:
-        streams(home).submit([calls.PUT, "s", [[0, None, b"e"]]])
+        streams(home).submit(PutCall("s", [NewMessage(0, None, b"e")]))
     assert caught.value.code == UNWRITABLE and "restart this region" in caught.value.text
     home.restart(1)
     assert put(home, b"e") == [3]
