@@ -66,7 +66,7 @@ class TrimOptions:
     def given(self) -> bool:
         return self.keep is not None or self.min_id is not None
 
-    def take(self, argv: list[bytes], at: int) -> int:
+    def parse(self, argv: list[bytes], at: int) -> int:
         """Parse the option at `at`; returns how many arguments it takes, or 0 if it is not one of these."""
         word = argv[at].upper()
         if self.references is None and word in REFERENCES:
@@ -75,7 +75,7 @@ class TrimOptions:
         if at + 1 == len(argv):
             return 0
         if word == b"MAXLEN" or word == b"MINID":
-            return self._take_threshold(word, argv, at)
+            return self._parse_threshold(word, argv, at)
         if word == b"LIMIT":
             self.limit = integer(argv[at + 1])
             if self.limit < 0:
@@ -83,7 +83,7 @@ class TrimOptions:
             return 2
         return 0
 
-    def _take_threshold(self, word: bytes, argv: list[bytes], at: int) -> int:
+    def _parse_threshold(self, word: bytes, argv: list[bytes], at: int) -> int:
         if self.given():
             raise CommandError(TWO_STRATEGIES)
         width = 2
@@ -130,7 +130,7 @@ class AddOptions:
         self.new_id = NewId(AUTO, 0, 0)
         self.fields_at = 0
 
-    def take(self, argv: list[bytes], at: int) -> int:
+    def parse(self, argv: list[bytes], at: int) -> int:
         """Parse the option at `at`; returns how many arguments it takes, or 0 if there is none."""
         word = argv[at].upper()
         if word == b"NOMKSTREAM":
@@ -138,11 +138,11 @@ class AddOptions:
             return 1
         width = 3 if word == b"IDMP" else 2 if word == b"IDMPAUTO" else 0
         if width and at + width <= len(argv):
-            self._take_producer(word.decode(), argv[at + 1 : at + width])
+            self._parse_producer(word.decode(), argv[at + 1 : at + width])
             return width
-        return self.trim.take(argv, at)
+        return self.trim.parse(argv, at)
 
-    def _take_producer(self, word: str, values: list[bytes]) -> None:
+    def _parse_producer(self, word: str, values: list[bytes]) -> None:
         if self.producer:
             raise CommandError("ERR syntax error, IDMP/IDMPAUTO specified multiple times")
         self.producer = values[0]
@@ -159,7 +159,7 @@ def parse_add(argv: list[bytes]) -> AddOptions:
     options = AddOptions()
     at = 2
     while at < len(argv) and argv[at] != b"*":
-        width = options.take(argv, at)
+        width = options.parse(argv, at)
         if width == 0:
             options.new_id = parse_new_id(argv[at])
             break
@@ -178,7 +178,7 @@ def parse_trim(argv: list[bytes]) -> TrimOptions:
     options = TrimOptions()
     at = 2
     while at < len(argv):
-        width = options.take(argv, at)
+        width = options.parse(argv, at)
         if width == 0:
             raise CommandError(SYNTAX)
         at += width

@@ -127,7 +127,7 @@ def threshold(argv: list[bytes], end: int) -> TrimOptions | None:
     """The options from `TRIM_AT` up to `end`; None if they are in error, or there are none."""
     options = TrimOptions()
     try:
-        taken = options.take(argv, TRIM_AT)
+        taken = options.parse(argv, TRIM_AT)
     except CommandError:
         return None
     return options if TRIM_AT + taken == end and options.given() else None

@@ -168,8 +168,8 @@ class RestoreOptions:
         self.idle_s = -1
         self.frequency = -1
 
-    def take(self, word: bytes, value: bytes | None) -> bool:
-        """Take an option; returns whether it used the value."""
+    def parse(self, word: bytes, value: bytes | None) -> bool:
+        """Parse an option; returns whether it used the value."""
         if word == b"REPLACE":
             self.replace = True
         elif word == b"ABSTTL":
@@ -194,7 +194,7 @@ def restore_options(argv: list[bytes]) -> RestoreOptions:
     at = 4
     while at < len(argv):
         value = argv[at + 1] if at + 1 < len(argv) else None
-        at += 2 if options.take(argv[at].upper(), value) else 1
+        at += 2 if options.parse(argv[at].upper(), value) else 1
     return options
 
 

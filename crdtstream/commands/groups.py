@@ -67,7 +67,7 @@ class GroupOptions:
         self.mkstream = False
         self.entries_read = UNKNOWN_ENTRIES_READ
 
-    def take(self, argv: list[bytes], at: int, creating: bool) -> int:
+    def parse(self, argv: list[bytes], at: int, creating: bool) -> int:
         """Parse the option at `at`; returns how many arguments it takes."""
         word = argv[at].upper()
         if creating and word == b"MKSTREAM":
@@ -85,7 +85,7 @@ def parse_group(argv: list[bytes], creating: bool) -> GroupOptions:
     options = GroupOptions()
     at = 5
     while at < len(argv):
-        at += options.take(argv, at, creating)
+        at += options.parse(argv, at, creating)
     return options
 
 

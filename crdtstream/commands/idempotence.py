@@ -98,12 +98,12 @@ class ProducerOptions:
         for at in range(2, len(argv), 2):
             if at + 1 == len(argv):
                 raise CommandError(arguments.SYNTAX)
-            self._take(argv[at].upper(), argv[at + 1])
+            self._parse_option(argv[at].upper(), argv[at + 1])
         # Not by the attributes: compiled, they count as None until the end of this method.
         if len(argv) == 2:
             raise CommandError("ERR At least one parameter must be specified")
 
-    def _take(self, word: bytes, value: bytes) -> None:
+    def _parse_option(self, word: bytes, value: bytes) -> None:
         if word == b"IDMP-DURATION":
             if self.duration_s is not None:
                 raise CommandError("ERR IDMP-DURATION specified multiple times")

@@ -250,7 +250,7 @@ class ClaimOptions:
         self.last_id: EntryId = ID_MIN
         self.retries: int | None = None
 
-    def take(self, argv: list[bytes], at: int, now_ms: int) -> int:
+    def parse(self, argv: list[bytes], at: int, now_ms: int) -> int:
         """Parse the option at `at`; returns how many arguments it takes."""
         word = argv[at].upper()
         if word == b"FORCE":
@@ -261,10 +261,10 @@ class ClaimOptions:
             return 1
         if at + 1 == len(argv) or word not in (b"IDLE", b"TIME", b"RETRYCOUNT", b"LASTID"):
             raise CommandError(f"ERR Unrecognized XCLAIM option '{shown(argv[at])}'")
-        self._take_value(word, argv[at + 1], now_ms)
+        self._parse_value(word, argv[at + 1], now_ms)
         return 2
 
-    def _take_value(self, word: bytes, value: bytes, now_ms: int) -> None:
+    def _parse_value(self, word: bytes, value: bytes, now_ms: int) -> None:
         if word == b"LASTID":
             self.last_id = arguments.parse_entry_id(value)
             return
@@ -300,7 +300,7 @@ def parse_claimed_ids(argv: list[bytes]) -> list[EntryId]:
 def parse_claim(argv: list[bytes], at: int, now_ms: int) -> ClaimOptions:
     options = ClaimOptions()
     while at < len(argv):
-        at += options.take(argv, at, now_ms)
+        at += options.parse(argv, at, now_ms)
     return options
 
 

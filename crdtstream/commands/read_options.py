@@ -67,7 +67,7 @@ class ReadOptions:
         self.keys: list[bytes] = []
         self.ids: list[bytes] = []
 
-    def take(self, argv: list[bytes], at: int, now_ms: int, command: str) -> int:
+    def parse(self, argv: list[bytes], at: int, now_ms: int, command: str) -> int:
         """Parse the option at `at`; returns how many arguments it takes."""
         more = len(argv) - at - 1
         word = capitals(argv[at])
@@ -82,14 +82,14 @@ class ReadOptions:
                 self.count = COUNT_ALL
             return 2
         if word == b"STREAMS" and more:
-            self._take_streams(argv, at + 1, command)
+            self._parse_streams(argv, at + 1, command)
             return more + 1
         if word == b"BLOCK" and more:
             self.deadline_ms = deadline(argv[at + 1], now_ms)
             self.blocking = True
             return 2
         if (word == b"MAXCOUNT" or word == b"MAXSIZE") and more:
-            self._take_maximum(word, argv[at + 1])
+            self._parse_maximum(word, argv[at + 1])
             return 2
         if word == b"CLAIM" and more:
             require_grouped(command, "CLAIM")
@@ -103,7 +103,7 @@ class ReadOptions:
             return 1
         raise CommandError(SYNTAX)
 
-    def _take_maximum(self, word: bytes, value: bytes) -> None:
+    def _parse_maximum(self, word: bytes, value: bytes) -> None:
         refusal = f"ERR {word.decode()} must be a positive integer"
         number = integer(value, refusal)
         if number <= 0:
@@ -113,7 +113,7 @@ class ReadOptions:
         else:
             self.bytes_max = number
 
-    def _take_streams(self, argv: list[bytes], first: int, command: str) -> None:
+    def _parse_streams(self, argv: list[bytes], first: int, command: str) -> None:
         count = (len(argv) - first) // 2
         if first + 2 * count != len(argv):
             special = "an ID or '>'" if command == "xreadgroup" else "an ID, '+', or '$'"
@@ -142,7 +142,7 @@ def parse_read(argv: list[bytes], now_ms: int, command: str) -> ReadOptions:
     options = ReadOptions()
     at = 1
     while at < len(argv):
-        at += options.take(argv, at, now_ms, command)
+        at += options.parse(argv, at, now_ms, command)
     if not options.keys:
         raise CommandError(SYNTAX)
     if command == "xreadgroup" and not options.grouped:

@@ -44,11 +44,11 @@ class NackOptions:
         self.force = False
         at = 4
         while at < len(argv):
-            at += self._take(argv, at)
+            at += self._parse_option(argv, at)
         if not self.ids:
             raise CommandError(arguments.NO_IDS)
 
-    def _take(self, argv: list[bytes], at: int) -> int:
+    def _parse_option(self, argv: list[bytes], at: int) -> int:
         """Parse the option at `at`; returns how many arguments it takes."""
         word = argv[at].upper()
         if word == b"IDS" and not self.ids:

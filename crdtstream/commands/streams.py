@@ -163,7 +163,7 @@ class SetIdOptions:
         self.entries_added: int | None = None
         self.max_deleted: EntryId | None = None
 
-    def take(self, name: bytes, value: bytes, last_id: EntryId) -> None:
+    def parse(self, name: bytes, value: bytes, last_id: EntryId) -> None:
         if name == b"ENTRIESADDED":
             self.entries_added = integer(value)
             if self.entries_added < 0:
@@ -183,7 +183,7 @@ def xsetid(context: Context, client: Client, argv: list[bytes]) -> Reply:
     for at in range(3, len(argv), 2):
         if at + 1 == len(argv):
             raise CommandError(arguments.SYNTAX)
-        options.take(argv[at].upper(), argv[at + 1], last_id)
+        options.parse(argv[at].upper(), argv[at + 1], last_id)
     key = (client.database, argv[1])
     stream = context.replica.keyspace.find(key)
     if stream is None:
