@@ -128,36 +128,17 @@ BANNED_WORDS = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX)\b")
 # Tests that cut across modules; test_a_more.py is named by test_a. Any other tests/a/test_b.py, or test_b_more.py, is
 # about crdtstream/a/b.py, or in tests/ of that name about simulations/b.py, benchmarks/b.py, nemesis/b.py, docs/b.py or
 # fuzz/b.py.
+# fmt: off
 CROSS_CUTTING = frozenset(
     {
-        "test_admission",
-        "test_containers",
-        "test_clusters",
-        "test_bounds",
-        "test_bounds_random",
-        "test_convergence",
-        "test_crash",
-        "test_demo",
-        "test_facts",
-        "test_garbage",
-        "test_help",
-        "test_monitoring",
-        "test_pages",
-        "test_differential",
-        "test_processes",
-        "test_real",
-        "test_recovery",
-        "test_redis_parity",
-        "test_rot",
-        "test_scenarios",
-        "test_site",
-        "test_state_transfer",
-        "test_tables",
-        "test_tidy",
-        "test_wait",
-        "test_words",
+        "test_admission", "test_containers", "test_clusters", "test_bounds", "test_bounds_random",
+        "test_convergence", "test_crash", "test_demo", "test_facts", "test_garbage", "test_help",
+        "test_monitoring", "test_pages", "test_differential", "test_processes", "test_real", "test_recovery",
+        "test_redis_parity", "test_rot", "test_scenarios", "test_site", "test_state_transfer", "test_tables",
+        "test_tidy", "test_wait", "test_words",
     }
 )
+# fmt: on
 
 
 class Source:
@@ -170,6 +151,11 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text) if self.path.endswith(".py") else ast.Module(body=[], type_ignores=[])
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree, walked once for all rules."""
+        return list(ast.walk(self.tree))
 
     @property
     def module(self) -> list[str]:
@@ -194,12 +180,13 @@ class Source:
 
 
 Rule = Callable[[Source], Iterator[str]]
+BANNER = re.compile(r"#.*([-=#*~])\1{3}")
 
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
     """Every module imported anywhere in the file, absolute; `from package import name` gives package.name."""
     package = source.module if source.path.endswith("/__init__.py") else source.module[:-1]
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -211,7 +198,7 @@ def imports(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def long_functions(source: Source) -> Iterator[str]:
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
@@ -242,8 +229,10 @@ def missing_docstrings(source: Source) -> Iterator[str]:
 
 
 def banners(source: Source) -> Iterator[str]:
+    if not BANNER.search(source.text):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
-        if token.type == tokenize.COMMENT and re.search(r"([-=#*~])\1{3}", token.string):
+        if token.type == tokenize.COMMENT and BANNER.search(token.string):
             yield source.fault(token.start[0], "a banner: split the file instead")
 
 
@@ -303,7 +292,7 @@ def impure_imports(source: Source) -> Iterator[str]:
 def impure_calls(source: Source) -> Iterator[str]:
     if not source.is_pure:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         name = called_name(node)
         if name in IMPURE_CALLS:
             assert isinstance(node, ast.Call)
@@ -314,7 +303,7 @@ def hash_order(source: Source) -> Iterator[str]:
     """Sets written down where their order becomes visible; a set behind a name is the reviewer's to find."""
     if not source.is_pure:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         for place in ordered_places(node):
             if is_set(place):
                 yield source.fault(place.lineno, "the order of a set depends on hashes: sort it")
@@ -344,7 +333,7 @@ def two_typed_errors(source: Source) -> Iterator[str]:
     """Compiled, a name has one type in a function: an exception of a second type under it raises TypeError."""
     if not is_compiled(source):
         return
-    for function in ast.walk(source.tree):
+    for function in source.nodes:
         if not isinstance(function, ast.FunctionDef):
             continue
         seen: dict[str, str] = {}
@@ -357,7 +346,7 @@ def two_typed_errors(source: Source) -> Iterator[str]:
 
 def coroutines(source: Source) -> Iterator[str]:
     """Compiled, the exception of a coroutine comes back in the next one."""
-    for node in ast.walk(source.tree) if is_compiled(source) else ():
+    for node in source.nodes if is_compiled(source) else ():
         if isinstance(node, ast.AsyncFunctionDef):
             yield source.fault(node.lineno, f"{node.name} is a coroutine, and setup.py compiles this module")
 
