@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SHOWN_MAX = 4_000
+LINE_MAX = 80
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ def decoded(value: bytes) -> Decoded:
         return unpacked(value) or hexadecimal(value)
     if text[:1] in ("{", "["):
         try:
-            return shortened("JSON", json.dumps(json.loads(text), ensure_ascii=False, indent=2))
+            return shortened("JSON", laid_out(json.loads(text)))
         except ValueError:
             pass
     if text.isprintable() or all(letter.isprintable() or letter in "\r\n\t" for letter in text):
@@ -42,7 +43,13 @@ def unpacked(value: bytes) -> Decoded | None:
         return None
     if not isinstance(found, dict | list):
         return None
-    return shortened("MessagePack", json.dumps(found, ensure_ascii=False, indent=2, default=text_of))
+    return shortened("MessagePack", laid_out(found))
+
+
+def laid_out(value: Any) -> str:
+    """On one line where it fits."""
+    line = json.dumps(value, ensure_ascii=False, default=text_of)
+    return line if len(line) <= LINE_MAX else json.dumps(value, ensure_ascii=False, default=text_of, indent=2)
 
 
 def text_of(value: Any) -> str:

@@ -14,7 +14,7 @@ from nicegui import app as nicegui_app
 from nicegui import ui
 
 from crdtstream.dashboard.board import Board
-from crdtstream.dashboard.pages import login, overview
+from crdtstream.dashboard.pages import actions, charts, entries, login, overview, streams
 
 # NiceGUI makes functions of texts of its own (Vue templates, handlers); hence eval. Nothing is loaded from elsewhere.
 POLICY = (
@@ -51,9 +51,10 @@ def make_app(board: Board) -> FastAPI:
         return answer
 
     app.middleware("http")(guard)
-    for page in (overview, login):
+    for page in (overview, streams, entries, charts, actions, login):
         page.register(board)
     login.register_forms(app, board)
+    actions.register_forms(app, board)
     watch_while_running(board)
     ui.run_with(app, title="crdtstream", dark=None, show_welcome_message=False, reconnect_timeout=30, favicon=ICON)
     return app

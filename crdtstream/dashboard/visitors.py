@@ -18,9 +18,20 @@ from crdtstream.observing.access import Access
 COOKIE = "crdtstream_session"
 IDLE_S = 8 * 3600.0
 VISITORS_MAX = 1_000
+OUTCOMES_MAX = 20
 WRONG_S = 1.0
 NOBODY = "nobody answers: try again when a region does"
 WRONG = "wrong user or password"
+
+
+@dataclass(frozen=True)
+class ActionOutcome:
+    """A command that ran, and what the region replied."""
+
+    command: str
+    region: str
+    reply: str
+    is_error: bool
 
 
 @dataclass
@@ -32,6 +43,15 @@ class Visitor:
     is_anonymous: bool = False
     token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     seen_s: float = field(default_factory=time.monotonic)
+    outcomes: dict[str, ActionOutcome] = field(default_factory=dict)
+
+    def note(self, outcome: ActionOutcome) -> str:
+        """Keep it until it is shown once; returns its name."""
+        if len(self.outcomes) >= OUTCOMES_MAX:
+            del self.outcomes[next(iter(self.outcomes))]
+        name = secrets.token_urlsafe(8)
+        self.outcomes[name] = outcome
+        return name
 
 
 class Visitors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,66 @@ def test_the_overview_says_who_is_cut_off_and_why(looker: Looker, size: tuple[in
         page.get_by_role("img", name="3 regions, 3 links, 2 of them down").wait_for()
         assert page.locator("td.reason").first.inner_text()
         assert fits(page, size)
+
+
+@pytest.mark.usefixtures("cut")
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/streams?pattern=ord*", "Found: 1 stream"),
+        ("/stream?key=orders", "The digests are not equal"),
+        ("/diff?key=orders", "Differences: 1 entry, 0 groups, 0 runs"),
+        ("/group?key=orders&group=billing&to=north", "entries:"),
+        ("/entries?key=orders", "entries, newest first"),
+        ("/tail?key=orders", "Entries of east as they arrive"),
+        ("/time", "Behind, seconds"),
+        ("/actions", "This dashboard only reads"),
+    ],
+)
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_every_page_with_a_partition_on(looker: Looker, path: str, told: str, size: tuple[int, int]) -> None:
+    with looker.page(path, size) as page:
+        page.get_by_text(told).first.wait_for()
+        assert fits(page, size)
+
+
+def test_a_search_is_reached_by_keyboard(looker: Looker) -> None:
+    with looker.page("/") as page:
+        page.get_by_role("link", name="Streams", exact=True).wait_for()
+        page.keyboard.press("/")
+        page.get_by_label("Pattern").wait_for()
+        page.keyboard.press("/")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("no-such-*")
+        page.keyboard.press("Enter")
+        page.get_by_text("No stream here.").wait_for()
+
+
+def test_the_live_tail_shows_what_arrives(looker: Looker, cluster: Cluster) -> None:
+    with looker.page("/tail?key=orders") as page:
+        page.get_by_text(HOSTILE).first.wait_for()
+        cluster.regions["east"].ask("XADD", "orders", "*", "item", "a new chair")
+        page.get_by_text("a new chair").wait_for()
+
+
+def test_an_action_shows_its_command_and_asks(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.regions["east"].create_group("orders", "doomed")
+    ports = [region.port for region in cluster.regions.values()]
+    with dashboard(tmp_path, ports, "--actions") as url, looking_at(url) as looker:
+        with looker.page("/actions?action=reset&key=orders&group=doomed") as page:
+            page.get_by_label("Position").wait_for()
+            assert page.get_by_label("Position").input_value() == "0-0"
+        with looker.page("/actions?action=destroy&key=orders&group=doomed") as page:
+            page.get_by_role("button", name="Show the command").click()
+            page.get_by_text("XGROUP DESTROY orders doomed").wait_for()
+            assert cluster.regions["east"].ask("XINFO", "GROUPS", "orders")
+            page.get_by_role("button", name="Run it").click()
+            page.get_by_text("east replied: 1").wait_for()
+        forged = urllib.request.Request(f"{url}/act", b"action=destroy&key=orders&group=billing&region=east&token=x")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(forged)
+    groups = [row[1] for row in cluster.regions["east"].ask("XINFO", "GROUPS", "orders")]
+    assert b"billing" in groups and b"doomed" not in groups
 
 
 def test_answers_forbid_other_hosts_and_frames(looker: Looker) -> None:

@@ -38,7 +38,7 @@ addEventListener('keydown', event => {
   going = event.key === 'g';
 });
 """
-PAGES = (("/", "Overview"),)
+PAGES = (("/", "Overview"), ("/streams", "Streams"), ("/time", "Time"), ("/actions", "Actions"))
 HEAD = f"<style>{STYLE}</style><script>{SCRIPT}</script>"
 
 
@@ -59,9 +59,9 @@ def frame(board: Board, visitor: Visitor | None, here: str) -> Any:
     ui.query(".nicegui-content").style("padding: 0; gap: 0; display: block")
     header = Mount()
     header.show(bar(board, visitor, here))
-    main = ui.element("main")
-    main.props["id"] = "main"
-    return main
+    content = ui.element("div")
+    content.props.update({"id": "main", "class": "page"})
+    return content
 
 
 def bar(board: Board, visitor: Visitor | None, here: str) -> Tag:

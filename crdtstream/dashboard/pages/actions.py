@@ -1,0 +1,95 @@
+"""/actions shows forms and asks; /act runs a command, with the visitor's rights, and only by a form of this site."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
+
+from crdtstream.admin.comparison import text_of
+from crdtstream.dashboard import asking
+from crdtstream.dashboard.actions import ACTIONS, GROUP, KEY, Action, FieldMissing, command_line, filled
+from crdtstream.dashboard.addresses import text_in
+from crdtstream.dashboard.board import Board
+from crdtstream.dashboard.nodes import Tag
+from crdtstream.dashboard.pages.frame import admitted
+from crdtstream.dashboard.pages.live import Draw, Drawn, Parameters, key_in, register_live
+from crdtstream.dashboard.pages.login import form_of
+from crdtstream.dashboard.views import actions as view
+from crdtstream.dashboard.visitors import ActionOutcome, Visitor
+
+TIMEOUT_S = 10.0
+
+
+def register(board: Board) -> None:
+    def page(visitor: Visitor, parameters: Parameters) -> Draw:
+        async def draw() -> Drawn:
+            done = visitor.outcomes.pop(text_in(parameters, "done"), None)
+            if done is not None:
+                return (
+                    view.outcome(done.command, done.region, done.reply, done.is_error),
+                    view.overview(board.may_act),
+                )
+            action = ACTIONS.get(text_in(parameters, "action"))
+            if action is None or not board.may_act:
+                return (view.overview(board.may_act),)
+            return (await asked(board, visitor, action, parameters),)
+
+        return draw
+
+    register_live(board, "/actions", "/actions", "Actions", page, 0)
+
+
+async def asked(board: Board, visitor: Visitor, action: Action, parameters: Parameters) -> Tag:
+    """The form, or, once it is filled in, the question."""
+    addresses = board.answering()
+    region = text_in(parameters, "region") or next(iter(addresses), "")
+    fields = fields_of(action, parameters)
+    complaint = ""
+    if text_in(parameters, "ask"):
+        try:
+            words = action.words(fields)
+        except FieldMissing as error:
+            complaint = str(error)
+        else:
+            return view.question(action, fields, region, visitor.user, visitor.token, words)
+    elif action.name == "reset" and region in addresses and not fields["position"]:
+        fields["position"] = await present_position(visitor, addresses[region], fields)
+    return view.form(action, fields, list(addresses), region, complaint)
+
+
+def fields_of(action: Action, parameters: Parameters) -> dict[str, bytes]:
+    told = {field.name: key_in(parameters, field.name) for field in action.fields}
+    return filled(action, {name: value for name, value in told.items() if value})
+
+
+async def present_position(visitor: Visitor, address: str, fields: dict[str, bytes]) -> bytes:
+    """The last-delivered ID of the group, which is what a reset to nowhere would set."""
+    (side,) = await asking.read_stream(visitor.ports, {"": address}, fields[KEY])
+    return next((row.last_delivered_id.encode() for row in side.groups if row.name == fields[GROUP]), b"")
+
+
+def register_forms(app: FastAPI, board: Board) -> None:
+    async def act(request: Request) -> Response:
+        visitor, told = await admitted(board, request), await form_of(request)
+        action = ACTIONS.get(text_in(told, "action"))
+        if visitor is None or not board.may_act or action is None:
+            return RedirectResponse("/actions", 303)
+        if not hmac.compare_digest(told.get("token", b""), visitor.token.encode()):
+            return Response("this form is not of your session: go back, and load the page again\n", 403)
+        region = text_in(told, "region")
+        name = visitor.note(await run(board, visitor, region, action.words(fields_of(action, told))))
+        return RedirectResponse(f"/actions?done={name}", 303)
+
+    app.post("/act")(act)
+
+
+async def run(board: Board, visitor: Visitor, region: str, words: list[bytes]) -> ActionOutcome:
+    address = board.answering().get(region)
+    if address is None:
+        return ActionOutcome(command_line(words), region, "the region does not answer", True)
+    answer = await visitor.ports.ask(address, *words, timeout_s=TIMEOUT_S)
+    reply: Any = answer.error or text_of(answer.value)
+    return ActionOutcome(command_line(words), region, reply, bool(answer.error))

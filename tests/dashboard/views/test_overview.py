@@ -1,0 +1,52 @@
+"""The overview as texts."""
+
+from __future__ import annotations
+
+from crdtstream.dashboard.alerts import Alert
+from crdtstream.dashboard.model import DigestRound, Headline, RegionLink, places
+from crdtstream.dashboard.reading import RegionReading
+from crdtstream.dashboard.views import overview
+from crdtstream.dashboard.walking import LaggingGroup
+from tests.dashboard.cluster import reading
+
+NO_DIGESTS = DigestRound({}, False, 0.0)
+
+
+def test_a_region_with_its_room() -> None:
+    readings = [reading(1, {"1.a": 5}, memory_bytes=95, memory_limit_bytes=100), reading(2, {"1.a": 2}, disk_full=True)]
+    digests = DigestRound({1: "abcdef0123456789"}, False, 0.0)
+    texts = list(overview.regions(readings, places(readings, {2: 4_000}), digests, {}).texts())
+    for text in ("95 B of 100 B", "abcdef01", "3 · 4 s", "refuses writes", "2 · up 0 ms"):
+        assert text in texts
+
+
+def test_a_region_that_never_answered() -> None:
+    silent = RegionReading("h:1", error="Connection refused")
+    assert {"h:1", "no answer", "Connection refused"} <= set(overview.regions([silent], [], NO_DIGESTS, {}).texts())
+
+
+def test_a_link_that_is_down_says_why() -> None:
+    shown = places([reading(1, {}), reading(2, {})], {})
+    link = RegionLink(1, 2, False, False, 7, 8_000, 9_000, "region 2 is evicted")
+    texts = list(overview.picture(shown, [link]).texts())
+    assert {"east and west", "9 s", "7", "8 s", "region 2 is evicted"} <= set(texts)
+
+
+def test_each_lagging_group_stands_with_its_stream() -> None:
+    group = LaggingGroup("east", b"orders \xff", b"<b>", 12, 3, "1700000000000-1")
+    made = overview.lagging([group], True, 1_700_000_060_000)
+    assert {"<b>", "orders \\xff", "east", "12", "1 min", "3"} <= set(made.texts())
+    urls = [each.attributes["href"] for each in made.all() if each.tag == "a"]
+    assert urls == ["/group?key=orders%20%FF&group=%3Cb%3E", "/stream?key=orders%20%FF"]
+    assert "more may follow" in " ".join(overview.lagging([], False, 0).texts())
+
+
+def test_alerts_have_their_page() -> None:
+    made = overview.alarms([Alert("RegionDown", "critical", "east does not answer")])
+    assert {"RegionDown", "operations.md#alerts", "critical"} <= set(made.texts())
+    assert "No alert would fire now." in overview.alarms([]).texts()
+
+
+def test_the_banner() -> None:
+    made = overview.banner(Headline("behind", "west is behind", ("west lacks 1 effect",)))
+    assert list(made.texts()) == ["…", "west is behind", "west lacks 1 effect"]
