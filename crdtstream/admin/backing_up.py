@@ -1,7 +1,8 @@
 """`crdtstream backup` and `crdtstream restore`.
 
-Exit codes: 0 done and checked, 1 the backup is not whole, 2 wrong usage, or the region or the tool refused, for example
-because the target is not empty, 3 the region did not answer.
+Exit codes: 0 done and checked, 1 the backup is not whole, or the stream is not
+complete, 2 wrong usage, or the region or the tool refused, for example
+because the target is not empty or the stream is not in the backup, 3 the region did not answer.
 """
 
 from __future__ import annotations
@@ -30,9 +31,12 @@ from crdtstream.admin.access import (
     node_problem,
     password_of,
 )
+from crdtstream.admin.restoring import BackupRefusal, Wanted, region_at, restore_stream
 from crdtstream.admin.screen import screen
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.values.causality import origin_name
+from crdtstream.migration.importing import Imported
+from crdtstream.migration.source import MigrationError
 from crdtstream.observing.access import Access
 from crdtstream.protocols.columns import CodecError
 from crdtstream.region.node import Node
@@ -92,19 +96,49 @@ def back_up(
 
 def restore(
     backup: Annotated[Path, typer.Argument(help="Directory of a backup.")],
-    data: Annotated[Path, typer.Option(help="Empty or absent data directory.")],
+    data: Annotated[Path | None, typer.Option(help="Empty or absent data directory.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Refuse a backup of another cluster.")] = None,
     all_regions: Annotated[
         bool, typer.Option("--all-regions", help="Say how to go back to this backup in all regions, not in this one.")
     ] = False,
+    stream: Annotated[
+        str | None, typer.Option(help="Instead: bring back this stream alone, into a running region.")
+    ] = None,
+    into: Annotated[str | None, typer.Option(help="HOST:PORT of that region's Redis port.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="KEY", help="Its name there, if it is to have another one.")
+    ] = None,
+    database: Annotated[int, typer.Option(help="Database of the stream.", min=0)] = 0,
+    replace_groups: Annotated[
+        bool, typer.Option("--replace-groups", help="Make groups that the region has as they are in the backup.")
+    ] = False,
+    user: UserOption = None,
+    password_file: PasswordFileOption = None,
+    cacert: AuthorityOption = None,
+    cert: CertificateOption = None,
+    key: KeyFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a backup into an empty data directory, and say how to start from it; the region is a new origin then."""
+    """Put a backup into an empty data directory, and say how to start from it; or bring one stream of it back."""
     console = screen(stderr=True)
-    source, target = os.path.abspath(str(backup)), os.path.abspath(str(data))
+    source = os.path.abspath(str(backup))
+    if (stream is None) != (into is None) or (stream is None) == (data is None):
+        fail(console, "give --data DIRECTORY alone, or --stream KEY and --into HOST:PORT", REFUSED)
+    if stream is None or into is None:
+        restore_region(console, source, os.path.abspath(str(data)), cluster, all_regions, as_json)
+        return
+    wanted = Wanted(stream, name or stream, database, replace_groups)
+    access = Access(user, password_of(password_file), cacert, cert, key)
+    tell_stream(wanted, into, bring_back(console, source, cluster, wanted, into, access), as_json)
+
+
+def restore_region(
+    console: Console, source: str, target: str, cluster: str | None, all_regions: bool, as_json: bool
+) -> None:
     try:
         description = read_description(source)
-        refuse_unlike(description, cluster, target)
+        refuse_another(description, cluster)
+        refuse_filled(target)
     except BackupError as error:
         fail(console, str(error), NOT_WHOLE if not is_refusal(error) else REFUSED)
     try:
@@ -115,6 +149,28 @@ def restore(
     except BackupError as error:
         fail(console, str(error), NOT_WHOLE)
     tell(target, description, as_json, advice(description, target, all_regions))
+
+
+def bring_back(
+    console: Console, source: str, cluster: str | None, wanted: Wanted, into: str, access: Access
+) -> Imported:
+    """Import one stream of the backup into a running region."""
+    problem = node_problem(into)
+    if problem:
+        fail(console, problem, REFUSED)
+    try:
+        region = region_at(into, wanted.database, access)
+    except MigrationError as error:
+        fail(console, str(error), NO_ANSWER)
+    try:
+        description = read_description(source)
+        refuse_another(description, cluster)
+        with progress_of(console, "restoring", description.size_bytes()) as told:
+            return restore_stream(source, description, wanted, region, told)
+    except BackupError as error:
+        fail(console, str(error), NOT_WHOLE if not is_refusal(error) else REFUSED)
+    except MigrationError as error:
+        fail(console, str(error), NOT_WHOLE)
 
 
 # Taking
@@ -205,19 +261,18 @@ def check_start(directory: str, description: Description) -> None:
         )
 
 
-class BackupRefusal(BackupError):
-    """A wrong use, not a wrong backup."""
-
-
 def is_refusal(error: BackupError) -> bool:
     return isinstance(error, BackupRefusal)
 
 
-def refuse_unlike(description: Description, cluster: str | None, target: str) -> None:
+def refuse_another(description: Description, cluster: str | None) -> None:
     if cluster is not None and cluster != description.cluster:
         raise BackupRefusal(
             f"the backup is of cluster {description.cluster!r}, not of {cluster!r}: use a backup of that cluster"
         )
+
+
+def refuse_filled(target: str) -> None:
     if os.path.isdir(target) and os.listdir(target):
         raise BackupRefusal(f"{target} is not empty: give a directory that is empty or absent")
 
@@ -246,6 +301,17 @@ def tell(directory: str, description: Description, as_json: bool, next_steps: st
     typer.echo(f"digest {description.digest}")
     if next_steps:
         typer.echo(f"\n{next_steps}")
+
+
+def tell_stream(wanted: Wanted, into: str, done: Imported, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"stream": wanted.name, **asdict(done)}, ensure_ascii=False))
+        return
+    typer.echo(f"{into} has stream {wanted.name!r}: {done.entries} entries, {done.groups} groups came back")
+    if done.kept:
+        typer.echo(
+            f"{done.kept} groups that the region has are as they were: --replace-groups makes them as in the backup"
+        )
 
 
 def advice(description: Description, target: str, all_regions: bool) -> str:

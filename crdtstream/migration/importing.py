@@ -1,7 +1,8 @@
 """Copies streams into a region, and goes on where an interrupted import stopped.
 
 Entries keep their IDs (CRDT.IMPORT). A repeated import begins behind the last entry that both servers have, and adds no
-entry twice, so it also brings what was added to the source meanwhile. A group that the region has is left as it is,
+entry twice, so it also brings what was added to the source meanwhile. With `whole`, it begins at the first entry,
+because entries may be missing in between. A group that the region has is left as it is,
 because its consumers may have moved already; `replace_groups` makes it as it is in the source.
 
 A group is created in one transaction with its pending entries: an interruption leaves it out or leaves it whole.
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from crdtstream.migration.source import START, MigrationError, SourceGroup, groups_of, mapping, pages, state_of
+from crdtstream.migration.source import START, MigrationError, SourceGroup, State, groups_of, mapping, pages, state_of
 from crdtstream.migration.statements import IMPORT, Statement, adding, expiring, grouping, settling
 
 ADMISSION_S = 60.0
@@ -38,45 +39,54 @@ class Import:
     """From one server into one region; `advance` is told of entries that were read from the source."""
 
     def __init__(
-        self, source: Any, target: Any, page: int, replace_groups: bool, advance: Callable[[int], None]
+        self,
+        source: Any,
+        target: Any,
+        page: int,
+        replace_groups: bool,
+        advance: Callable[[int], None],
+        whole: bool = False,
     ) -> None:
         self._source = source
         self._target = target
         self._page = page
         self._replace_groups = replace_groups
         self._advance = advance
+        self._whole = whole
 
-    def run(self, key: bytes) -> Imported:
-        """Copy one stream."""
+    def run(self, key: bytes, name: bytes = b"") -> Imported:
+        """Copy one stream; it gets another name if one is given."""
         # Imported only here: a region starts without it, and sooner.
         from redis import RedisError
 
         done = Imported()
+        name = name or key
         try:
-            self._copy_entries(key, done)
-            self._copy_state(key)
+            self._copy_entries(key, name, done)
+            self._copy_state(name, state_of(self._source, key))
             for group in groups_of(self._source, key):
-                self._copy_group(key, group, done)
+                self._copy_group(name, group, done)
         except RedisError as error:
             raise MigrationError(f"stream {key!r} is not complete: {error}") from error
         return done
 
-    def _copy_entries(self, key: bytes, done: Imported) -> None:
-        for page in pages(self._source, key, self._resume_after(key), self._page):
-            replies = send(self._target, [adding(IMPORT, key, entry) for entry in page])
+    def _copy_entries(self, key: bytes, name: bytes, done: Imported) -> None:
+        for page in pages(self._source, key, self._resume_after(key, name), self._page):
+            replies = send(self._target, [adding(IMPORT, name, entry) for entry in page])
             done.entries += sum(replies)
             self._advance(len(page))
 
-    def _resume_after(self, key: bytes) -> bytes:
-        """Return the last ID that the region has, if the source has it as well; otherwise begin at the start."""
-        last = self._target.execute_command("XREVRANGE", key, "+", "-", "COUNT", 1)
-        if not last:
+    def _resume_after(self, key: bytes, name: bytes) -> bytes:
+        """Return the last ID that the region has, if the source has it as well; otherwise, or for the whole stream, the
+        start.
+        """
+        last = self._target.execute_command("XREVRANGE", name, "+", "-", "COUNT", 1)
+        if not last or self._whole:
             return START
         shared = self._source.execute_command("XRANGE", key, last[0][0], last[0][0])
         return bytes(last[0][0]) if shared else START
 
-    def _copy_state(self, key: bytes) -> None:
-        state = state_of(self._source, key)
+    def _copy_state(self, key: bytes, state: State) -> None:
         known = self._target.execute_command("XREVRANGE", key, "+", "-", "COUNT", 1)
         if known and is_above(known[0][0], state.last_id):
             # Written to in the region since: its own last ID and counts hold.

@@ -74,7 +74,7 @@ def exit_codes() -> str:
         ("admin", comparison.DIFFER, "the regions answered differently"),
         ("admin", admin.REFUSED, "wrong usage, or a change was refused"),
         ("admin", comparison.UNREACHABLE, "a region did not answer"),
-        ("backup, restore", backing_up.NOT_WHOLE, "the backup is not whole"),
+        ("backup, restore", backing_up.NOT_WHOLE, "the backup is not whole, or a stream of it did not come back whole"),
         ("backup, restore", backing_up.REFUSED, "wrong usage, or the region or the target refused"),
         ("backup, restore", backing_up.NO_ANSWER, "the region did not answer"),
         ("import, export", migration.INCOMPLETE, "not everything was copied"),
