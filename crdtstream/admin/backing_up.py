@@ -31,7 +31,7 @@ from crdtstream.admin.access import (
     node_problem,
     password_of,
 )
-from crdtstream.admin.restoring import BackupRefusal, Wanted, region_at, restore_stream
+from crdtstream.admin.restoring import BackupRefusal, StreamToRestore, region_at, restore_stream
 from crdtstream.admin.screen import screen
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.values.causality import origin_name
@@ -127,7 +127,7 @@ def restore(
     if stream is None or into is None:
         restore_region(console, source, os.path.abspath(str(data)), cluster, all_regions, as_json)
         return
-    wanted = Wanted(stream, name or stream, database, replace_groups)
+    wanted = StreamToRestore(stream, name or stream, database, replace_groups)
     access = Access(user, password_of(password_file), cacert, cert, key)
     tell_stream(wanted, into, bring_back(console, source, cluster, wanted, into, access), as_json)
 
@@ -152,7 +152,7 @@ def restore_region(
 
 
 def bring_back(
-    console: Console, source: str, cluster: str | None, wanted: Wanted, into: str, access: Access
+    console: Console, source: str, cluster: str | None, wanted: StreamToRestore, into: str, access: Access
 ) -> Imported:
     """Import one stream of the backup into a running region."""
     problem = node_problem(into)
@@ -303,7 +303,7 @@ def tell(directory: str, description: Description, as_json: bool, next_steps: st
         typer.echo(f"\n{next_steps}")
 
 
-def tell_stream(wanted: Wanted, into: str, done: Imported, as_json: bool) -> None:
+def tell_stream(wanted: StreamToRestore, into: str, done: Imported, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"stream": wanted.name, **asdict(done)}, ensure_ascii=False))
         return

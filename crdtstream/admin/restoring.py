@@ -37,7 +37,7 @@ class BackupRefusal(BackupError):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StreamToRestore:
     """A stream of a database, its name in the region, and whether its groups replace those that the region has."""
 
     stream: str
@@ -64,7 +64,7 @@ def region_at(address: str, database: int, access: Access) -> Any:
 
 
 def restore_stream(
-    source: str, description: Description, wanted: Wanted, region: Any, told: Callable[[int], None]
+    source: str, description: Description, wanted: StreamToRestore, region: Any, told: Callable[[int], None]
 ) -> Imported:
     """Import one stream of the backup; raises BackupError or MigrationError."""
     key, name = os.fsencode(wanted.stream), os.fsencode(wanted.name)
