@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from crdtstream.dashboard.certificates import certificate_end
 from crdtstream.dashboard.reading import RedisPorts, needs_password
 from crdtstream.dashboard.visitors import Visitor, Visitors
 from crdtstream.dashboard.walking import Walks
@@ -14,6 +15,7 @@ from crdtstream.observing.access import Access
 
 # How long it is believed whether the default user needs a password.
 BELIEVED_S = 5.0
+CERTIFICATES_S = 600.0
 
 
 class Board:
@@ -39,10 +41,17 @@ class Board:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.watch.run())
             tasks.create_task(self._walk())
+            tasks.create_task(self._look_at_certificates())
 
     async def _walk(self) -> None:
         while True:
             await asyncio.sleep(await self.walks.step(self.answering()))
+
+    async def _look_at_certificates(self) -> None:
+        while True:
+            for address in self.answering().values():
+                self.expiries[address] = await certificate_end(address, self.watch.ports.access)
+            await asyncio.sleep(CERTIFICATES_S if self.expiries else 1.0)
 
     def answering(self) -> dict[str, str]:
         """The addresses of the regions that answer, by their names."""

@@ -14,6 +14,7 @@ from types import FrameType
 from rich.console import Console
 
 from crdtstream.demo import show
+from crdtstream.demo.board import dashboard_beside
 from crdtstream.demo.cluster import NAMES, Cluster, DemoError
 from crdtstream.demo.player import Outcome, Player
 from crdtstream.demo.proof import prove_keys
@@ -118,10 +119,11 @@ class Demo:
 
     def _stay(self, cluster: Cluster) -> None:
         """Wait for a signal; raises ProcessError if a region ends before."""
-        show.show_invitation(self._console, cluster)
         try:
-            while True:
-                cluster.check_alive()
-                time.sleep(LOOK_AFTER_S)
+            with dashboard_beside(cluster) as dashboard:
+                show.show_invitation(self._console, cluster, dashboard)
+                while True:
+                    cluster.check_alive()
+                    time.sleep(LOOK_AFTER_S)
         except KeyboardInterrupt:
             self._console.print("Stopping ...", style="dim")

@@ -102,7 +102,7 @@ def show_result(console: Console, complaints: list[str], held: str) -> None:
         console.print(f"All held: {held}", style="bold green")
 
 
-def show_invitation(console: Console, cluster: Cluster) -> None:
+def show_invitation(console: Console, cluster: Cluster, dashboard: str) -> None:
     east, west, north = (cluster.regions[name].port for name in NAMES)
     show_heading(console, "The regions stay up. In another terminal:")
     for line in (
@@ -114,4 +114,6 @@ def show_invitation(console: Console, cluster: Cluster) -> None:
         f"redis-cli -p {north} CRDT.DIGEST                    equal digests: equal state",
     ):
         console.print(f"  {line}")
+    beside = dashboard or "pip install 'crdtstream[dashboard]'"
+    console.print(f"  {beside:<46} the dashboard: do they agree, and who is behind?")
     console.print("Ctrl-C stops them and removes their data.")

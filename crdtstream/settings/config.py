@@ -145,6 +145,7 @@ class Config:
     http_token: str = ""
     http_token_file: str = ""
     insecure_http: bool = False
+    dashboard_url: str = ""
     peers: tuple[str, ...] = ()
     # Empty: the address that each port is bound to, unless that is a wildcard.
     announce_host: str = ""
@@ -415,6 +416,8 @@ def require_guarded(config: Config) -> None:
 
 
 def _validate_http(config: Config) -> None:
+    if config.dashboard_url and not config.dashboard_url.startswith(("http://", "https://")):
+        raise ConfigError("dashboard-url must begin with http:// or https://, as in a browser")
     if config.http_token and config.http_token_file:
         raise ConfigError("http-token and http-token-file both set the token: give only one of them")
     if config.http_port is None or config.insecure_http or is_loopback(config.http_bind):

@@ -153,6 +153,12 @@ REGION_GROUPS: Groups = (
             row("http_token", "Token that /metrics asks for; empty for none.", unit="text", secret=True),
             row("http_token_file", "File that contains the token, one line.", unit="file"),
             row("insecure_http", "Serve metrics without TLS or a token beyond loopback.", unit="switch"),
+            row(
+                "dashboard_url",
+                "Address of a dashboard, to which `/` of the HTTP port links.",
+                unit="text",
+                example="http://127.0.0.1:8080/",
+            ),
         ),
     ),
     (

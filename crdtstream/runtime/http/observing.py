@@ -1,4 +1,4 @@
-"""The region as the HTTP port shows it: `/metrics`, `/healthz`, `/readyz`.
+"""The region as the HTTP port shows it: `/metrics`, `/healthz`, `/readyz`, and `/` with links to them.
 
 `/healthz` says whether the process should be left alone: its event loop runs, and its log accepts records. `/readyz`
 says whether clients should be sent here, and if not, why; `/readyz?writes` says it for clients that write. All are
@@ -18,6 +18,7 @@ from prometheus_client.core import Metric
 from crdtstream.connections.guard import warn
 from crdtstream.region.node import Node
 from crdtstream.runtime.bulk.server import BulkServer
+from crdtstream.runtime.http.front_page import HTML, ROOT, front_page
 from crdtstream.runtime.http.readiness import reads_refused, writes_refused
 from crdtstream.runtime.http.server import Guard, HttpAnswer, HttpServer, said
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
@@ -36,6 +37,7 @@ from crdtstream.storage.log import Log
 
 METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
 READINESS_FOR_WRITES = f"{READINESS}?writes"
+PATHS = (METRICS, HEALTH, READINESS, READINESS_FOR_WRITES)
 # A scrape waits so long for the walk over all streams, and then shows the one before.
 SURVEY_S = 2.0
 # A disk that takes longer to sync than this counts as gone.
@@ -66,7 +68,7 @@ class Observed(Protocol):
 class RegionGuard(Guard):
     """Counts and logs refused clients as the other ports do, and delays the answer to a wrong token."""
 
-    open_paths = (HEALTH, READINESS)
+    open_paths = (ROOT, HEALTH, READINESS)
 
     def __init__(self, loop: Observed) -> None:
         self._context = loop.node.context
@@ -99,6 +101,7 @@ class Observing:
         self._ages = Ages()
         self._survey = Survey(loop.node.replica.keyspace, loop.meters.scrape_slice)
         routes = {
+            ROOT: self.root,
             METRICS: self.metrics,
             HEALTH: self.health,
             READINESS: self.readiness,
@@ -118,6 +121,9 @@ class Observing:
     def note(self, now_ms: int) -> None:
         applied = self._loop.node.replica.applied
         self._ages.note(applied.origin, applied.counter(), now_ms)
+
+    async def root(self) -> HttpAnswer:
+        return HttpAnswer(HTTPStatus.OK, front_page(self._loop.node.settings.config, PATHS), HTML)
 
     async def health(self) -> HttpAnswer:
         if self._loop.failed:

@@ -42,6 +42,15 @@ async def test_a_region_that_serves(tmp_path: Path) -> None:
         await until(lambda: sum(region.loop.meters.loop_lag.counts) > 0, "a tick")
 
 
+async def test_the_front_page_links_to_the_dashboard(tmp_path: Path) -> None:
+    address = "https://board/?a&b"
+    async with running(config_of(tmp_path, http_port=free_port(), dashboard_url=address)) as region:
+        status, page = await get(region, "/")
+    assert status == 200
+    for link in ("/metrics", "/healthz", "/readyz", "/readyz?writes", "https://board/?a&amp;b"):
+        assert f'<a href="{link}">' in page
+
+
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool checks what is scraped")
 async def test_promtool_finds_nothing_to_criticise(tmp_path: Path) -> None:
     async with running(config_of(tmp_path, http_port=free_port(), peers=("127.0.0.1:1",), bulk_port=0)) as region:
