@@ -91,12 +91,18 @@ class Looker:
 
 
 @contextmanager
-def looking_at(url: str) -> Iterator[Looker]:
+def chromium() -> Iterator[Any]:
+    """A browser; Playwright allows one at a time."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        looker = Looker(browser, url)
-        yield looker
+        yield browser
         browser.close()
-        looker.check()
+
+
+@contextmanager
+def looking_at(browser: Any, url: str) -> Iterator[Looker]:
+    looker = Looker(browser, url)
+    yield looker
+    looker.check()

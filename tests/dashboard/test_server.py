@@ -12,7 +12,7 @@ import pytest
 
 from crdtstream.demo.cluster import NAMES, Cluster
 from crdtstream.processes.region import regions_in
-from tests.dashboard.browser import DESK, PHONE, Looker, dashboard, looking_at, need_browser
+from tests.dashboard.browser import DESK, PHONE, Looker, chromium, dashboard, looking_at, need_browser
 
 need_browser()
 
@@ -32,9 +32,15 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def looker(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looker]:
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def looker(browser: Any, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looker]:
     ports = [region.port for region in cluster.regions.values()]
-    with dashboard(tmp_path_factory.mktemp("dashboard"), ports) as url, looking_at(url) as found:
+    with dashboard(tmp_path_factory.mktemp("dashboard"), ports) as url, looking_at(browser, url) as found:
         yield found
 
 
@@ -114,10 +120,10 @@ def test_the_live_tail_shows_what_arrives(looker: Looker, cluster: Cluster) -> N
         page.get_by_text("a new chair").wait_for()
 
 
-def test_an_action_shows_its_command_and_asks(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_action_shows_its_command_and_asks(browser: Any, cluster: Cluster, tmp_path: Path) -> None:
     cluster.regions["east"].create_group("orders", "doomed")
     ports = [region.port for region in cluster.regions.values()]
-    with dashboard(tmp_path, ports, "--actions") as url, looking_at(url) as looker:
+    with dashboard(tmp_path, ports, "--actions") as url, looking_at(browser, url) as looker:
         with looker.page("/actions?action=reset&key=orders&group=doomed") as page:
             page.get_by_label("Position").wait_for()
             assert page.get_by_label("Position").input_value() == "0-0"
@@ -140,7 +146,7 @@ def test_answers_forbid_other_hosts_and_frames(looker: Looker) -> None:
     assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
 
 
-def test_a_user_logs_in_where_the_default_user_needs_a_password(tmp_path: Path) -> None:
+def test_a_user_logs_in_where_the_default_user_needs_a_password(browser: Any, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret\n")
     with regions_in(tmp_path) as regions:
@@ -149,7 +155,11 @@ def test_a_user_logs_in_where_the_default_user_needs_a_password(tmp_path: Path) 
         region.await_serving()
         region.ask("CONFIG", "SET", "requirepass", "secret")
         options = ("--password-file", str(secret))
-        with dashboard(tmp_path, [region.port], *options) as url, looking_at(url) as looker, looker.page("/") as page:
+        with (
+            dashboard(tmp_path, [region.port], *options) as url,
+            looking_at(browser, url) as looker,
+            looker.page("/") as page,
+        ):
             log_in(page)
 
 
