@@ -105,7 +105,7 @@ class Region:
         capture = self.checkpointer.begin()
         while not capture.done:
             capture.step(STEP_UNITS)
-            self.checkpointer.write(capture.take_output())
+            self.checkpointer.write(capture.drain_output())
         self.checkpointer.commit(now_ms())
         self.node.synced(self.log.synced_position)
         self.log.delete(self.checkpointer.conclude())

@@ -8,7 +8,7 @@ DELETIONS = (
     Mutation(
         "a DEL does not note what it removed",
         "core/stream.py",
-        "            self.metas.of(holder).note_removed(tree.last_counter_through(covered))\n",
+        "            self.metas.of(holder).record_removed(tree.last_counter_through(covered))\n",
         "",
         "deletions",
     ),

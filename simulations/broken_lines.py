@@ -159,7 +159,7 @@ MUTATIONS = (
     Mutation(
         "what a peer has applied is not noted",
         "replication/links/feed.py",
-        "        if applied is not None:\n            self.note_covered(applied)\n",
+        "        if applied is not None:\n            self.record_covered(applied)\n",
         "",
         "echo",
     ),

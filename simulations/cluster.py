@@ -128,7 +128,7 @@ class Cluster(Network):
 
     def take_reply(self, number: int) -> bytes | None:
         """Return replies that arrived for commands that had to wait."""
-        return self.take_replies(number, CLIENT)
+        return self.drain_replies(number, CLIENT)
 
     def execute_turn(self, number: int, commands: list[list[bytes]]) -> bytes | None:
         """Run several commands in one turn; return their replies together."""

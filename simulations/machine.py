@@ -306,7 +306,7 @@ class Machine:
             self.room.prepare()
             capture = checkpointer.begin()
         capture.step(units)
-        checkpointer.write(capture.take_output())
+        checkpointer.write(capture.drain_output())
         if not capture.done:
             return False
         checkpointer.commit(self.node.context.now_ms)

@@ -328,9 +328,9 @@ class Network:
         """Run one command in a turn of its own; return its reply, or None if the client must wait."""
         self.command(number, client_id, argv)
         self.turn(number)
-        return self.take_replies(number, client_id)
+        return self.drain_replies(number, client_id)
 
-    def take_replies(self, number: int, client_id: int) -> bytes | None:
+    def drain_replies(self, number: int, client_id: int) -> bytes | None:
         """Take what a client was told, and note it."""
         machine = self.machines[number]
         told, asked = machine.take_reply(client_id), machine.unanswered.get(client_id, [])

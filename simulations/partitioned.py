@@ -148,7 +148,7 @@ class Partitioned(StreamClients, Watcher):
     def turned(self, world: Network, number: int) -> None:
         """Take the replies that came, and hand on those that count."""
         machine = world.machines[number]
-        for asked, reply in self.streams_of(number).take_replies():
+        for asked, reply in self.streams_of(number).drain_replies():
             pending = self._pending.get((number, asked))
             if pending is not None:
                 pending.reply, pending.position = reply, machine.log.last_position

@@ -93,11 +93,11 @@ class StreamCalls:
         streams = cluster.node(number).partitions
         call = streams.submit(asked)
         cluster.turn(number)
-        replies = dict(streams.take_replies())
+        replies = dict(streams.drain_replies())
         for _ in range(BEATS_MAX):
             if call not in replies:
                 cluster.sync(number, streams.home(STREAM))
-                replies = dict(streams.take_replies())
+                replies = dict(streams.drain_replies())
             if call not in replies:
                 # It waits for what the home is still to say: see partitions/order.py.
                 cluster.tick(BEAT_MS)

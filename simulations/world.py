@@ -232,7 +232,7 @@ class World(Network):
     def turned(self, number: int) -> None:
         machine = self.machines[number]
         for client_id in sorted(machine.replies):
-            self.take_replies(number, client_id)
+            self.drain_replies(number, client_id)
         if machine.wants_sync and not machine.sync_planned:
             machine.sync_planned = True
             self.plan(machine.sync_wait_ms, self._sync_soon, number, machine.starts)
@@ -349,7 +349,7 @@ class World(Network):
         """Settle the commands of an ended process: sent replies count, all others may or may not have happened."""
         machine = self.machines[number]
         for client_id in sorted(machine.replies):
-            self.take_replies(number, client_id)
+            self.drain_replies(number, client_id)
         for client_id in sorted(machine.unanswered):
             for asked in machine.unanswered[client_id]:
                 self.log_event(f"{number}> {b' '.join(asked.argv).decode()} gets no reply")

@@ -129,7 +129,7 @@ def restore(
         return
     wanted = StreamToRestore(stream, name or stream, database, replace_groups)
     access = Access(user, password_of(password_file), cacert, cert, key)
-    tell_stream(wanted, into, bring_back(console, source, cluster, wanted, into, access), as_json)
+    print_stream(wanted, into, bring_back(console, source, cluster, wanted, into, access), as_json)
 
 
 def restore_region(
@@ -303,7 +303,7 @@ def tell(directory: str, description: Description, as_json: bool, next_steps: st
         typer.echo(f"\n{next_steps}")
 
 
-def tell_stream(wanted: StreamToRestore, into: str, done: Imported, as_json: bool) -> None:
+def print_stream(wanted: StreamToRestore, into: str, done: Imported, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"stream": wanted.name, **asdict(done)}, ensure_ascii=False))
         return

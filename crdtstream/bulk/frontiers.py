@@ -137,10 +137,10 @@ class Advancing:
             raise BulkError(NOT_FOUND, f"no such {names}: create it, or set `create`")
         if stream is None or group is None or not self._acknowledge(context, stream, group, key, origin, seq):
             self._left.pop()
-            self._note_removed(context, key, origin, seq)
+            self._record_removed(context, key, origin, seq)
         return bool(self._left)
 
-    def _note_removed(self, context: Context, key: Key, origin: int, seq: int) -> None:
+    def _record_removed(self, context: Context, key: Key, origin: int, seq: int) -> None:
         removed = removed_through(context, key, origin)
         if removed > seq:
             self.removed.setdefault(key, {})[origin] = removed

@@ -26,7 +26,7 @@ from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
 from crdtstream.core.values.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
 from crdtstream.protocols.alike import Alike
 from crdtstream.protocols.replies import bulk_array
-from crdtstream.protocols.requests import CR, REQUEST_BYTES_MIN, STAR, after_first, take_request
+from crdtstream.protocols.requests import CR, REQUEST_BYTES_MIN, STAR, after_first, read_request
 
 XADD: Final = "xadd"
 NAMES: Final = (b"XADD", b"xadd")
@@ -65,7 +65,7 @@ def burst_in(context: Context, client: Client, data: bytes, at: int) -> Alike | 
         return None
     limits = context.limits
     argv: list[bytes] = []
-    after = take_request(data, at, argv, limits.arguments_max, limits.bulk_bytes_max)
+    after = read_request(data, at, argv, limits.arguments_max, limits.bulk_bytes_max)
     if after == at or len(argv) < ARGUMENTS_MIN or argv[0] not in NAMES or not is_open(context, client, argv[1]):
         return None
     start = fields_at(argv)

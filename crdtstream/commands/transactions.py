@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.commands.room import require_transaction_room, required_share
-from crdtstream.connections.access import note_denial
+from crdtstream.connections.access import record_denial
 from crdtstream.connections.acl.checks import CHANNEL, COMMAND, KEY, denial_of
 from crdtstream.connections.acl.log import IN_MULTI
 from crdtstream.connections.calling import call, error_reply
@@ -95,7 +95,7 @@ def answer(context: Context, client: Client, command: Command, request: list[byt
     """Run one command of the transaction and return its reply. The user's rights may have changed since MULTI."""
     denial = None if client.unrestricted else denial_of(client.user, command, request)
     if denial is not None:
-        note_denial(context, client, command, request, denial, IN_MULTI)
+        record_denial(context, client, command, request, denial, IN_MULTI)
         return error_reply(context, CommandError(NOPERM + REASONS[denial.kind]))
     if command.name in DENIED:
         return deny(context, command, CommandError(DENIED[command.name]))
@@ -131,7 +131,7 @@ def watch(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError("ERR WATCH inside MULTI is not allowed")
     if not len(context.watches) and not len(context.parking):
         # Changes made before the first WATCH or wait were not collected by a client; they must not count from now on.
-        context.replica.changed.take_touched()
+        context.replica.changed.drain_touched()
     for name in argv[1:]:
         key = (client.database, name)
         context.watches.add(client, key, context.replica.keyspace.find(key) is not None)

@@ -42,18 +42,18 @@ def require_rights(context: Context, client: Client, command: Command, argv: lis
     denial = denial_of(client.user, command, argv)
     if denial is not None:
         client.last_command = command.name
-        note_denial(context, client, command, argv, denial, within)
+        record_denial(context, client, command, argv, denial, within)
         raise CommandError(f"NOPERM {short_reason(denial, client.user, command)}")
 
 
-def note_denial(
+def record_denial(
     context: Context, client: Client, command: Command, argv: list[bytes], denial: Denial, within: str
 ) -> None:
     subject = command.name.encode() if denial.kind == COMMAND else argv[denial.at]
-    note_refusal(context, client, REASONS[denial.kind], within, subject, client.user.name)
+    record_refusal(context, client, REASONS[denial.kind], within, subject, client.user.name)
 
 
-def note_refusal(context: Context, client: Client, reason: str, within: str, subject: bytes, username: bytes) -> None:
+def record_refusal(context: Context, client: Client, reason: str, within: str, subject: bytes, username: bytes) -> None:
     count_refusal(context, reason)
     line = line_of(context.now_ms, client)
     context.users.log.add(AclLogEntry(reason, within, subject, username, line, context.now_ms))

@@ -254,9 +254,9 @@ class Context:
             self.statistics.misses += 1
             self.notifications.notify(MISS, b"keymiss", key)
 
-    def take_changes(self) -> list[Key]:
+    def drain_changes(self) -> list[Key]:
         """Take the keys that changed since the last call, and mark the clients that watch them."""
-        touched = self.replica.changed.take_touched()
+        touched = self.replica.changed.drain_touched()
         if touched and self.watches.by_key:
             self.watches.note(touched)
         return touched

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.connections.access import note_refusal
+from crdtstream.connections.access import record_refusal
 from crdtstream.connections.acl.log import AUTH, IN_MULTI, TOP_LEVEL
 from crdtstream.connections.alarms import Alarm
 from crdtstream.connections.calling import error_reply
@@ -63,7 +63,7 @@ def deny(context: Context, client: Client, command: bytes, username: bytes) -> R
     delayed error would be replaced by an immediate one.
     """
     within = TOP_LEVEL if client.transaction is None else IN_MULTI
-    note_refusal(context, client, AUTH, within, command, username)
+    record_refusal(context, client, AUTH, within, command, username)
     text = f"client {client.id} ({client.address}) sent a wrong user or password"
     warn(context, context.alarms.passwords, "wrong-password", text)
     delay_ms = context.limits.auth_failure_delay_ms

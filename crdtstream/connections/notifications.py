@@ -108,7 +108,7 @@ class Notifications(Observer):
             self._tell(effect, effect.width - wide, quiet)
             wide = 0
         for _, fact in facts[self._facts_at if facts is self._facts else 0 :]:
-            self._tell_fact(fact)
+            self._publish_fact(fact)
         self._pass()
 
     def _pass(self) -> None:
@@ -145,7 +145,7 @@ class Notifications(Observer):
         if not count or isinstance(effect, fx.MemberEffect):
             return
         if isinstance(effect, fx.StreamDeleted):
-            self._tell_deleted(effect.key, quiet)
+            self._publish_deleted(effect.key, quiet)
             return
         if isinstance(effect, fx.EntriesAdded | fx.AddCounted | fx.GroupCreated) and not self._before.get(
             effect.key, 1
@@ -157,7 +157,7 @@ class Notifications(Observer):
             for _ in range(count if kind else 0):
                 self.notify(kind, event, effect.key)
 
-    def _tell_deleted(self, key: Key, quiet: bool) -> None:
+    def _publish_deleted(self, key: Key, quiet: bool) -> None:
         before = self._before.get(key, VISIBLE)
         self._before[key] = ABSENT
         if before == HIDDEN:
@@ -165,7 +165,7 @@ class Notifications(Observer):
         elif before == VISIBLE and not quiet:
             self.notify(GENERIC, b"del", key)
 
-    def _tell_fact(self, fact: LocalFact) -> None:
+    def _publish_fact(self, fact: LocalFact) -> None:
         if isinstance(fact, fx.ConsumerCreated):
             self.notify(STREAM, b"xgroup-createconsumer", fact.key)
         elif isinstance(fact, fx.ConsumerDeleted):

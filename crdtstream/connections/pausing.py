@@ -69,7 +69,7 @@ class Pause:
     def forget(self, client_id: int) -> None:
         self.waiting.pop(client_id, None)
 
-    def take_waiting(self) -> list[Client]:
+    def drain_waiting(self) -> list[Client]:
         """The clients that need not wait any more, in the order in which they were stopped."""
         taken = list(self.waiting.values())
         self.waiting.clear()

@@ -78,7 +78,7 @@ class Saving:
         self.request()
         return backup
 
-    def take_backups(self) -> list[Backup]:
+    def drain_backups(self) -> list[Backup]:
         """The backups that the checkpoint which begins now is for."""
         taken = self.backups
         self.backups = []
@@ -87,7 +87,7 @@ class Saving:
     def completed(self, number: int) -> bool:
         return number <= self._ended
 
-    def note_damages(self, places: list[str]) -> None:
+    def record_damages(self, places: list[str]) -> None:
         """Request a checkpoint that covers what the log lost."""
         if places:
             self.damages += places

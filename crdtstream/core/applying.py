@@ -44,20 +44,20 @@ class Changed:
         # The group that became dirty last, while it is.
         self.dirtying: Group | None = None
 
-    def take_touched(self) -> list[Key]:
+    def drain_touched(self) -> list[Key]:
         """Return and clear the keys whose readers may find something new, in the order in which they were touched."""
         touched = list(self.touched)
         self.touched.clear()
         self.touching = None
         return touched
 
-    def note_dirty(self, key: Key, name: bytes, group: Group) -> None:
+    def record_dirty(self, key: Key, name: bytes, group: Group) -> None:
         # Consecutive facts are mostly about one group: comparing it spares hashing three names.
         if group is not self.dirtying:
             self.dirty[(key, name)] = None
             self.dirtying = group
 
-    def take_dirty(self, dirty: tuple[Key, bytes]) -> None:
+    def drain_dirty(self, dirty: tuple[Key, bytes]) -> None:
         self.dirty.pop(dirty, None)
         self.dirtying = None
 
@@ -116,7 +116,7 @@ class Applied:
         self.origin = origin
         self._news.clear()
 
-    def take_news(self) -> VersionVector:
+    def drain_news(self) -> VersionVector:
         """What the context gained since the last local batch; nothing was applied since the current batch was
         opened.
         """
@@ -241,7 +241,7 @@ class Applied:
         keyspace.deadlines.schedule(key, stream.expires_ms)
         self.changed.dirty_all(key, stream)
         self.changed.touched[key] = None
-        keyspace.note_remains(key, stream)
+        keyspace.record_remains(key, stream)
 
     def _join_members(self, state: WholeState) -> None:
         """Join the table of members, and void on both sides the group creates that either knows to be void. Before the
@@ -280,7 +280,7 @@ class Applied:
         join_stream(stream, VersionVector(), theirs, vector)
         self.keyspace.deadlines.schedule(key, stream.expires_ms)
         self.changed.touched[key] = None
-        self.keyspace.note_remains(key, stream)
+        self.keyspace.record_remains(key, stream)
 
     # Checkpoints
 
@@ -296,7 +296,7 @@ class Applied:
         if stream is not None:
             self.keyspace.place(key, stream)
             self.keyspace.schedule_expiry(key)
-            self.keyspace.note_remains(key, stream)
+            self.keyspace.record_remains(key, stream)
 
     # One effect, one fact
 
@@ -327,7 +327,7 @@ class Applied:
             group = stream.groups.get(effect.group)
             if group is not None and group.apply_runs(effect.creates, effect.runs, origin == self.origin):
                 changed.dirty[(key, effect.group)] = None
-            keyspace.note_remains(key, stream)
+            keyspace.record_remains(key, stream)
             # No reader finds anything new after an acknowledgement, so the key is not touched.
             return
         elif isinstance(effect, fx.GroupCreated):
@@ -348,7 +348,7 @@ class Applied:
         else:
             raise AssertionError(f"no rule applies {type(effect).__name__}")
         changed.touched[key] = None
-        keyspace.note_remains(key, stream)
+        keyspace.record_remains(key, stream)
 
     def _apply_to_members(self, dot: Dot, effect: fx.MemberEffect, context: VersionVector) -> None:
         members = self.members
@@ -380,7 +380,7 @@ class Applied:
         """Apply a fact about this group; nothing if there is none any more."""
         self._fact_count += 1
         if stream is not None and group is not None and _apply_to_group(stream, group, fact):
-            self.changed.note_dirty(fact.key, fact.group, group)
+            self.changed.record_dirty(fact.key, fact.group, group)
 
     def check(self) -> None:
         self.vector.check()

@@ -65,7 +65,7 @@ def last_words(stream: Stream) -> Stream:
     kept = Stream()
     for origin, meta in stream.metas.items():
         if meta.trimmed_to:
-            kept.metas.of(origin).note_removed(meta.trimmed_to)
+            kept.metas.of(origin).record_removed(meta.trimmed_to)
     return kept
 
 
@@ -76,7 +76,7 @@ def forget(databases: list[dict[bytes, Stream]], orders: list[KeyOrder], databas
         streams[FORGOTTEN] = Stream()
         orders[database].add(FORGOTTEN)
     for origin, meta in stream.metas.items():
-        streams[FORGOTTEN].metas.of(origin).note_removed(meta.trimmed_to)
+        streams[FORGOTTEN].metas.of(origin).record_removed(meta.trimmed_to)
 
 
 def drop(databases: list[dict[bytes, Stream]], orders: list[KeyOrder], key: Key) -> None:

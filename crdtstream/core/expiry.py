@@ -53,18 +53,18 @@ class Deadlines:
         self._forget(key)
         self._looks[key] = look_ms
         self._rows.add((look_ms, key))
-        self._note_next()
+        self._record_next()
 
     def _forget(self, key: Key) -> None:
         look_ms = self._looks.pop(key, None)
         if look_ms is not None:
             self._rows.remove((look_ms, key))
-            self._note_next()
+            self._record_next()
 
-    def _note_next(self) -> None:
+    def _record_next(self) -> None:
         self.next_ms = self._rows[0][0] if self._rows else NO_EXPIRY
 
-    def take_due(self, now_ms: int) -> Key | None:
+    def pop_due(self, now_ms: int) -> Key | None:
         """Take the next due key; a caller that leaves its expiry unchanged must call `look` again."""
         if not self.are_due(now_ms):
             return None

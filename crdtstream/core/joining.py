@@ -86,7 +86,7 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
         there = forgotten_adds(mine, origin, theirs, their_vector.get(origin))
         forgotten[origin] = max(here, there)
     for origin in sorted({*mine.trees, *theirs.trees}):
-        note_deleted(mine, vector.get(origin), theirs, their_vector.get(origin), origin)
+        record_deleted(mine, vector.get(origin), theirs, their_vector.get(origin), origin)
         other = theirs.trees.get(origin) or _NO_TREE
         removed = join_tree(mine.trees.of(origin), vector.get(origin), other, their_vector.get(origin))
         if dropping:
@@ -109,7 +109,7 @@ def stands(theirs: int, known: int, mine: int, their_known: int) -> bool:
     return theirs > known if theirs > mine else their_known >= mine > theirs
 
 
-def note_deleted(mine: Stream, known: int, theirs: Stream, their_known: int, origin: int) -> None:
+def record_deleted(mine: Stream, known: int, theirs: Stream, their_known: int, origin: int) -> None:
     """Note up to where one side removed entries of the other in a DEL that it may have forgotten: it has another count
     of adds, or none. Before the trees are joined.
     """
@@ -119,7 +119,7 @@ def note_deleted(mine: Stream, known: int, theirs: Stream, their_known: int, ori
     lost_there = (mine.trees.get(origin) or _NO_TREE).last_counter_through(their_known)
     lost_here = (theirs.trees.get(origin) or _NO_TREE).last_counter_through(known)
     if lost_there or lost_here:
-        mine.metas.of(origin).note_removed(max(lost_there, lost_here))
+        mine.metas.of(origin).record_removed(max(lost_there, lost_here))
 
 
 # Metadata

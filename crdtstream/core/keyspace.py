@@ -122,7 +122,7 @@ class Keyspace:
         """Forget what is causally stable, visiting at most `keys_max` keys; returns how many were visited."""
         return self.collection.collect(self.databases, self.orders, stable, keys_max)
 
-    def note_remains(self, key: Key, stream: Stream) -> None:
+    def record_remains(self, key: Key, stream: Stream) -> None:
         """Queue the key for collection if it has tombstones or does not exist."""
         if stream.deleted or stream.destroyed or not stream.exists():
             self.collection.note(key)
@@ -136,7 +136,7 @@ class Keyspace:
                 for group in groups:
                     self.announce((number, name))
                     stream.void_creates(group, origin, through)
-                    self.note_remains((number, name), stream)
+                    self.record_remains((number, name), stream)
                     changed.append(((number, name), group))
         return changed
 

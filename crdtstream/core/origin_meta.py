@@ -54,7 +54,7 @@ class OriginMeta:
     def top(self) -> EntryId:
         return max(self.add_id, self.set_id, self.removed_id)
 
-    def note_removed(self, through: int) -> None:
+    def record_removed(self, through: int) -> None:
         """Note that a trim or a DEL removed the entries up to this counter."""
         self.trimmed_to = max(self.trimmed_to, through)
 

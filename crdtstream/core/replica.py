@@ -114,8 +114,8 @@ class Replica:
         entry = encode_named(name, fields)
         block = tree.append(entry_id, counter, entry)
         self.room.open_bytes += len(entry) + ENTRY_BYTES
-        self._note_added(key, meta, counter, block, 1)
-        stream.note_added(origin, tree, meta, counter, entry_id, 1)
+        self._record_added(key, meta, counter, block, 1)
+        stream.record_added(origin, tree, meta, counter, entry_id, 1)
         return name
 
     def add_burst(self, key: Key, burst: Burst) -> None:
@@ -128,12 +128,12 @@ class Replica:
         low = 0
         while low < burst.count:
             block, high = tree.append_burst(burst, low, counter)
-            self._note_added(key, meta, counter, block, high - low)
+            self._record_added(key, meta, counter, block, high - low)
             counter += high - low
             low = high
         self.room.open_bytes += len(burst.data) + ENTRY_BYTES * burst.count
         vector.advance(origin, counter - 1)
-        stream.note_added(origin, tree, meta, counter - 1, burst.last_id(), burst.count)
+        stream.record_added(origin, tree, meta, counter - 1, burst.last_id(), burst.count)
 
     def _open(self, key: Key) -> Stream:
         """The stream that an entry is about to be added to: created if necessary, and noted as changed."""
@@ -154,7 +154,7 @@ class Replica:
             changed.touched[key] = None
         return stream
 
-    def _note_added(self, key: Key, meta: OriginMeta, counter: int, block: Block, count: int) -> None:
+    def _record_added(self, key: Key, meta: OriginMeta, counter: int, block: Block, count: int) -> None:
         """Count the last entries of the block, the first of which has this counter, and prepare their effect."""
         first, before = meta.next_count(counter)
         effects = self._effects
@@ -297,7 +297,7 @@ class Replica:
         since, and those that nobody deleted for `takeover_ms`.
         """
         for _ in range(keys_max):
-            key = self.keyspace.deadlines.take_due(self.keyspace.now_ms)
+            key = self.keyspace.deadlines.pop_due(self.keyspace.now_ms)
             if key is None:
                 return
             expires_ms, origin, _ = self.keyspace.databases[key[0]][key[1]].expiries()[-1]
@@ -334,7 +334,7 @@ class Replica:
                     self.room.ease()
 
     def _acknowledge(self, dirty: tuple[Key, bytes]) -> None:
-        self.changed.take_dirty(dirty)
+        self.changed.drain_dirty(dirty)
         key, name = dirty
         stream = self.keyspace.known(key)
         group = None if stream is None else stream.groups.get(name)
@@ -343,7 +343,7 @@ class Replica:
         runs = group.new_runs(stream.trees)
         if runs:
             self._acknowledge_runs(key, name, sorted(group.creates), runs)
-            self.changed.take_dirty(dirty)
+            self.changed.drain_dirty(dirty)
 
     def _acknowledge_runs(self, key: Key, name: bytes, creates: list[Dot], runs: dict[int, list[Interval]]) -> None:
         """Prepare these runs, in parts where they are very many."""
@@ -355,7 +355,7 @@ class Replica:
 
     def record(self, fact: LocalFact) -> None:
         """Record a local fact: it is applied and logged, and never sent."""
-        self._note_fact(fact)
+        self._record_fact(fact)
         self.applied.apply_fact(fact)
 
     def record_unchanged(self, fact: LocalFact) -> None:
@@ -365,10 +365,10 @@ class Replica:
 
     def record_for(self, stream: Stream, group: Group, fact: LocalFact) -> None:
         """Like `record`, for a caller that has just looked up the group that the fact is about."""
-        self._note_fact(fact)
+        self._record_fact(fact)
         self.applied.apply_to_group(stream, group, fact)
 
-    def _note_fact(self, fact: LocalFact) -> None:
+    def _record_fact(self, fact: LocalFact) -> None:
         self.prepared += 1
         self._facts.append((self.applied.counter(), fact))
 
@@ -382,7 +382,7 @@ class Replica:
         applied = self.applied
         batch: Batch | None = None
         if self._effects:
-            batch = Batch(applied.origin, self._first, applied.counter(), applied.take_news(), self._effects)
+            batch = Batch(applied.origin, self._first, applied.counter(), applied.drain_news(), self._effects)
             self._effects = []
             self.room.open_bytes = 0
         facts = self._facts

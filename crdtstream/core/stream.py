@@ -33,8 +33,8 @@ from crdtstream.core.entries.range_reading import (
     chain_ranges_of,
     counts_of_oldest,
     held_in,
-    note_dots,
     read_chain_ranges,
+    record_dots,
 )
 from crdtstream.core.entries.seen import Counters, SeenEntries
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
@@ -175,7 +175,7 @@ class Stream:
         """Those of these ascending IDs that live here, each with its dots: one, unless there are duplicates."""
         found: dict[EntryId, list[Dot]] = {}
         for chain in self.chains.all:
-            note_dots(chain, ids, found)
+            record_dots(chain, ids, found)
         if len(self.chains.all) > 1:
             for dots in found.values():
                 dots.sort()
@@ -205,12 +205,12 @@ class Stream:
 
     # Effects
 
-    def note_added(
+    def record_added(
         self, origin: int, tree: EntryTree, meta: OriginMeta, last_counter: int, last_id: EntryId, count: int
     ) -> None:
         """Update length, last ID and chains after adds whose entries are in the tree and whose count is updated."""
         if not tree.tip:
-            self.chains.note_grown(origin, tree)
+            self.chains.record_grown(origin, tree)
         if not meta.add_counter:
             self.writers += 1
         meta.add_counter = last_counter
@@ -231,7 +231,7 @@ class Stream:
         tree.link(block, low, high)
         last_id, before_id = block.id_at(high - 1), meta.add_id
         meta.count(first, before, count)
-        self.note_added(origin, tree, meta, counter + count - 1, last_id, count)
+        self.record_added(origin, tree, meta, counter + count - 1, last_id, count)
         # Only an unsound origin lowers its own register; then the maximum must be recomputed.
         if meta.add_id < before_id:
             self.choose_registers()
@@ -254,7 +254,7 @@ class Stream:
         for holder, pieces in ranges.items():
             self._remove_counters(holder, pieces)
             if trimmed and pieces:
-                self.metas.of(holder).note_removed(pieces[-1][1])
+                self.metas.of(holder).record_removed(pieces[-1][1])
         if max_deleted is not None:
             self._remove_register(origin, counter, max_deleted)
 
@@ -275,7 +275,7 @@ class Stream:
         if tree.count == before:
             return
         self.length -= before - tree.count
-        self.chains.note_shrunk(tree, last)
+        self.chains.record_shrunk(tree, last)
         if not tree.count:
             del self.trees[origin]
         for group in self.groups.values():
@@ -312,7 +312,7 @@ class Stream:
     ) -> None:
         for holder, tree in self.trees.items():
             covered = context.get(holder)
-            self.metas.of(holder).note_removed(tree.last_counter_through(covered))
+            self.metas.of(holder).record_removed(tree.last_counter_through(covered))
             self.length -= tree.remove_through(covered)
         for holder, meta in self.metas.items():
             meta.void(context.get(holder))

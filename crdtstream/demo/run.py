@@ -93,13 +93,13 @@ class Demo:
     def _tell(self, cluster: Cluster) -> None:
         show.show_regions(self._console, cluster)
         try:
-            self._tell_stories(cluster)
+            self._print_stories(cluster)
             self._prove(cluster)
         except ProcessError as error:
             self._complaints.append(str(error))
         show.show_verdict(self._console, self._complaints, len(self._stories))
 
-    def _tell_stories(self, cluster: Cluster) -> None:
+    def _print_stories(self, cluster: Cluster) -> None:
         player = Player(cluster)
         for number, story in enumerate(self._stories, 1):
             outcomes: list[Outcome] = []

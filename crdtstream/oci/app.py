@@ -57,7 +57,7 @@ def endpoint_of(gateway: Gateway, route: Route, keys: KeySource | None) -> Endpo
     async def endpoint(request: Request) -> Response:
         with gateway.usage.timed(route.operation):
             response = await response_to(gateway, route, keys, request)
-        gateway.usage.note_answer(route.operation, response.status_code)
+        gateway.usage.record_answer(route.operation, response.status_code)
         return response
 
     return endpoint
@@ -135,7 +135,7 @@ def error_response(error: OciError) -> Response:
 def unrouted_by(gateway: Gateway) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def unrouted(request: Request, error: Exception) -> Response:
         response = unrouted_response(request, error)
-        gateway.usage.note_answer(UNROUTED, response.status_code)
+        gateway.usage.record_answer(UNROUTED, response.status_code)
         return response
 
     return unrouted

@@ -67,7 +67,7 @@ class Gateway:
     async def sealed(self, cursor: Cursor) -> str:
         """The cursor as a text that expires in five minutes."""
         secret_id, secret = await self._secret()
-        self.usage.note_cursor(cursor)
+        self.usage.record_cursor(cursor)
         return seal(cursor, self.clock.now_ms() + LIFETIME_MS, secret_id, secret)
 
     async def _secret(self) -> tuple[str, bytes]:

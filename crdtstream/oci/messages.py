@@ -76,7 +76,7 @@ async def put_messages(gateway: Gateway, call: Call) -> GatewayReply:
         stored = await put(gateway, stream_id, [messages[at] for at in accepted])
         results.update(zip(accepted, stored, strict=True))
     ordered = [results[at] for at in range(len(messages))]
-    gateway.usage.note_put(one.error for one in ordered)
+    gateway.usage.record_put(one.error for one in ordered)
     result = PutMessagesResult(failures=sum(1 for one in ordered if one.error), entries=ordered)
     return model_reply(result, **epoch_headers(gateway, stream_id))
 

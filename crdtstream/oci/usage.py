@@ -48,14 +48,14 @@ class Usage:
             self.running -= 1
             self.durations.setdefault(operation, Histogram(SLOW_S)).observe(perf_counter() - began_s)
 
-    def note_answer(self, operation: str, status: int) -> None:
+    def record_answer(self, operation: str, status: int) -> None:
         self.requests[operation, str(status) if status in STATUSES else OTHER] += 1
 
-    def note_put(self, errors: Iterable[str | None]) -> None:
+    def record_put(self, errors: Iterable[str | None]) -> None:
         """The error of each message of a request, None for one that is stored."""
         self.messages_put.update(error or STORED for error in errors)
 
-    def note_cursor(self, cursor: Cursor) -> None:
+    def record_cursor(self, cursor: Cursor) -> None:
         self.cursors["group" if isinstance(cursor, GroupCursor) else "partition"] += 1
 
     def families(self) -> Iterator[Metric]:

@@ -95,7 +95,7 @@ class Links(Protocol):
 
 
 class PartitionedStreams:
-    """All partitioned streams of the region. `submit` carries out a call or forwards it, and `take_replies` has what
+    """All partitioned streams of the region. `submit` carries out a call or forwards it, and `drain_replies` has what
     came of it.
     """
 
@@ -304,11 +304,11 @@ class PartitionedStreams:
         linked_ms = max(self._links.linked_ms(home, self._now_ms), self._began_ms)
         return after_ms > 0 and self._began_ms > 0 and self._now_ms - linked_ms > after_ms
 
-    def take_replies(self) -> list[tuple[int, HomeReply]]:
+    def drain_replies(self) -> list[tuple[int, HomeReply]]:
         """The replies that came since the last call of this method, each with the number of its call."""
         found = self._replies
         self._replies = []
-        for asked, payload in self._links.forwarding.take_replies():
+        for asked, payload in self._links.forwarding.drain_replies():
             self._forwarded.hear(asked, payload)
         return found + self._forwarded.take(self._now_ms, self._is_here)
 
@@ -326,7 +326,7 @@ class PartitionedStreams:
         if self.held:
             self._release()
         forwarding = self._links.forwarding
-        for call in forwarding.take_arrived():
+        for call in forwarding.drain_arrived():
             bytes_max = forwarding.reply_max(call.link, self._context.limits.message_bytes_max)
             forwarding.answer(call, fitting(pack_reply(self._serve(call.payload, bytes_max)), bytes_max))
             self._replica.room.ease()

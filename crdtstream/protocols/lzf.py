@@ -27,7 +27,7 @@ def decompressing(data: bytes, size: int) -> Generator[int, None, bytes]:
         before = len(out)
         controls = 0
         while at < len(data) and controls < STEP_CONTROLS:
-            at = take_control(data, at, out)
+            at = read_control(data, at, out)
             controls += 1
         yield len(out) - before + CONTROL_BYTES * controls
     if len(out) != size:
@@ -35,7 +35,7 @@ def decompressing(data: bytes, size: int) -> Generator[int, None, bytes]:
     return bytes(out)
 
 
-def take_control(data: bytes, at: int, out: bytearray) -> int:
+def read_control(data: bytes, at: int, out: bytearray) -> int:
     """Do what the control byte at this offset says; returns the offset of the next one."""
     control = data[at]
     if control < 32:

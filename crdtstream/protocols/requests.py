@@ -149,11 +149,11 @@ class RequestParser:
     def _step(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
         """Consume the next part of the input. Returns where it ends, or `at` if more bytes are needed first."""
         if self._missing > 0:
-            return self._take_arguments(buffer, at, requests)
+            return self._read_arguments(buffer, at, requests)
         if buffer[at] != STAR:
-            return self._take_inline(buffer, at, requests)
-        after = take_requests(buffer, at, requests, self._arguments_limit(), self._bulk_limit())
-        return after if after > at else self._take_count(buffer, at, requests)
+            return self._read_inline(buffer, at, requests)
+        after = read_requests(buffer, at, requests, self._arguments_limit(), self._bulk_limit())
+        return after if after > at else self._read_count(buffer, at, requests)
 
     def _arguments_limit(self) -> int:
         return self.arguments_max if self.authenticated else min(self.arguments_max, UNAUTHENTICATED_ARGUMENTS_MAX)
@@ -161,7 +161,7 @@ class RequestParser:
     def _bulk_limit(self) -> int:
         return self.bulk_bytes_max if self.authenticated else min(self.bulk_bytes_max, UNAUTHENTICATED_BULK_BYTES_MAX)
 
-    def _take_inline(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+    def _read_inline(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
         newline = self._find(buffer, b"\n", at, b"too big inline request", requests)
         if newline < 0:
             return at
@@ -173,7 +173,7 @@ class RequestParser:
             requests.append(argv)
         return newline + 1
 
-    def _take_count(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+    def _read_count(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
         line_end = self._find(buffer, b"\r", at, b"too big mbulk count string", requests)
         after = line_end + LINE_END_BYTES
         if line_end < 0 or after > len(buffer):
@@ -188,18 +188,18 @@ class RequestParser:
             self._read_bytes = after - at
         return after
 
-    def _take_arguments(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+    def _read_arguments(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
         known = len(self._argv)
-        after = take_arguments(buffer, at, self._missing, self._argv, self._bulk_limit())
+        after = read_arguments(buffer, at, self._missing, self._argv, self._bulk_limit())
         self._missing -= len(self._argv) - known
         if after == at:
-            after = self._take_size(buffer, at, requests)
+            after = self._read_size(buffer, at, requests)
         self._read_bytes += after - at - len(self._value)
         if self._missing == 0:
             self._finish_request(requests)
         return after
 
-    def _take_size(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
+    def _read_size(self, buffer: bytes, at: int, requests: list[list[bytes]]) -> int:
         """Read `$n`, and the value after it or the part of the value that has arrived."""
         line_end = self._find(buffer, b"\r", at, b"too big bulk count string", requests)
         begin = line_end + LINE_END_BYTES
@@ -270,12 +270,12 @@ class RequestParser:
 # The fast path: these two functions consume only what is complete and written in the usual form, and leave the rest.
 
 
-def take_requests(buffer: bytes, at: i64, requests: list[list[bytes]], arguments_max: i64, bulk_bytes_max: i64) -> i64:
+def read_requests(buffer: bytes, at: i64, requests: list[list[bytes]], arguments_max: i64, bulk_bytes_max: i64) -> i64:
     """Consume whole multibulk requests; returns where the last one ends."""
     last = len(buffer) - REQUEST_BYTES_MIN
     while at <= last and buffer[at] == STAR:
         argv: list[bytes] = []
-        after = take_request(buffer, at, argv, arguments_max, bulk_bytes_max)
+        after = read_request(buffer, at, argv, arguments_max, bulk_bytes_max)
         if after == at:
             break
         requests.append(argv)
@@ -283,11 +283,11 @@ def take_requests(buffer: bytes, at: i64, requests: list[list[bytes]], arguments
     return at
 
 
-def take_request(buffer: bytes, at: i64, argv: list[bytes], arguments_max: i64, bulk_bytes_max: i64) -> i64:
+def read_request(buffer: bytes, at: i64, argv: list[bytes], arguments_max: i64, bulk_bytes_max: i64) -> i64:
     """Append the arguments of the whole multibulk request at a star to `argv`; returns where it ends. If it returns
     `at`, what was appended means nothing.
     """
-    # A count of one or two digits; anything else is left to `_take_count`, which knows the errors.
+    # A count of one or two digits; anything else is left to `_read_count`, which knows the errors.
     count: i64 = buffer[at + 1] - ZERO
     if count < 1 or count > 9:
         return at
@@ -300,17 +300,17 @@ def take_request(buffer: bytes, at: i64, argv: list[bytes], arguments_max: i64, 
         begin = at + 5
     if count > arguments_max:
         return at
-    after = take_arguments(buffer, begin, count, argv, bulk_bytes_max)
+    after = read_arguments(buffer, begin, count, argv, bulk_bytes_max)
     return at if len(argv) < count else after
 
 
 def after_first(buffer: bytes, at: i64, count: i64) -> i64:
-    """Where the first `count` arguments end of a request at a star that `take_request` takes."""
+    """Where the first `count` arguments end of a request at a star that `read_request` takes."""
     begin: i64 = at + (4 if buffer[at + 2] == CR else 5)
-    return take_arguments(buffer, begin, count, [], BULK_BYTES_MAX)
+    return read_arguments(buffer, begin, count, [], BULK_BYTES_MAX)
 
 
-def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_bytes_max: i64) -> i64:
+def read_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_bytes_max: i64) -> i64:
     """Append up to `count` complete arguments to `argv`; returns where the last one ends."""
     end: i64 = len(buffer)
     while count > 0 and at + BULK_BYTES_MIN <= end and buffer[at] == DOLLAR:
@@ -320,7 +320,7 @@ def take_arguments(buffer: bytes, at: i64, count: i64, argv: list[bytes], bulk_b
         begin: i64 = at + 2
         digit: i64 = buffer[begin]
         while digit != CR:
-            # A sign, a leading zero or too many digits: left to `_take_size`.
+            # A sign, a leading zero or too many digits: left to `_read_size`.
             if size < 1 or size >= PLAIN_NUMBER_MAX or digit < ZERO or digit > 57 or begin + 1 == end:
                 return at
             size = size * 10 + digit - ZERO

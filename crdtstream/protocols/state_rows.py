@@ -266,21 +266,21 @@ class StateReader:
         if self._stream is None:
             raise CodecError("a part of a stream comes before any stream")
         if kind == _META:
-            self._take_meta(self._stream, row)
+            self._read_meta_row(self._stream, row)
         elif kind == _TREE:
-            self._take_tree(row)
+            self._read_tree(row)
         elif kind == _BLOCK:
             origin, block = _read_block(row)
             self._trees.setdefault(origin, (0, []))[1].append(block)
         elif kind == _PRODUCERS:
             self._stream.producers = _read_producers(row)
         elif kind == _PRODUCED:
-            _take_produced(self._stream, row)
+            _read_produced(self._stream, row)
         elif kind == _DESTROYED:
             _, group, values = read_row(row, 3, "destroyed group")
             self._stream.put_destroyed(read_bytes(group, "group"), _read_counters(values))
         else:
-            self._take_group_part(kind, row)
+            self._read_group_part(kind, row)
         return None
 
     def end(self) -> tuple[Key, Stream | None, int] | None:
@@ -305,14 +305,14 @@ class StateReader:
         self._stream = Stream()
         self._stream.deleted = _read_counters(deleted)
 
-    def _take_meta(self, stream: Stream, row: Row) -> None:
+    def _read_meta_row(self, stream: Stream, row: Row) -> None:
         _, origin_value, values = read_row(row, 3, "metadata")
         origin = read_origin(origin_value, "metadata")
         if origin in stream.metas:
             raise CodecError(f"metadata of origin {origin} comes twice")
         stream.metas[origin] = _read_meta(read_column(values, "metadata"))
 
-    def _take_tree(self, row: Row) -> None:
+    def _read_tree(self, row: Row) -> None:
         _, origin_value, head, values = read_row(row, 4, "tree")
         known = self._trees.setdefault(read_origin(origin_value, "tree"), (read_u64(head, "head"), []))
         try:
@@ -322,7 +322,7 @@ class StateReader:
 
     # Groups
 
-    def _take_group_part(self, kind: object, row: Row) -> None:
+    def _read_group_part(self, kind: object, row: Row) -> None:
         if kind == _GROUP:
             self._end_group()
             _, name, default, ids, entries_read = read_row(row, 5, "group")
@@ -344,9 +344,9 @@ class StateReader:
             consumer = group.consumers[read_bytes(name, "consumer")] = Consumer(read_int(seen_ms, "seen"))
             consumer.active_ms = read_int(active_ms, "active")
         elif kind == _CREATE:
-            _take_create(group, row)
+            _read_create(group, row)
         elif kind == _INTERVALS:
-            _take_intervals(group, row)
+            _read_intervals(group, row)
         else:
             raise CodecError(f"{kind!r} is not a kind of row in a state")
 
@@ -377,7 +377,7 @@ def _read_producers(row: Row) -> Producers:
     return producers
 
 
-def _take_produced(stream: Stream, row: Row) -> None:
+def _read_produced(stream: Stream, row: Row) -> None:
     _, producer, name, entry_id, at_ms = read_row(row, 5, "record of a producer")
     if stream.producers is None:
         raise CodecError("a record of a producer comes before the producers")
@@ -415,14 +415,14 @@ def _read_sets(value: object, what: str) -> dict[int, IntervalSet]:
     return {origin: IntervalSet.of(pieces) for origin, pieces in read_intervals(value, what).items()}
 
 
-def _take_create(group: Group, row: Row) -> None:
+def _read_create(group: Group, row: Row) -> None:
     _, origin, counter, default, ids, runs = read_row(row, 6, "create")
     create = Create(read_position(default, ids))
     create.runs = _read_sets(runs, "runs")
     group.creates[(read_origin(origin, "create"), read_u64(counter, "create"))] = create
 
 
-def _take_intervals(group: Group, row: Row) -> None:
+def _read_intervals(group: Group, row: Row) -> None:
     _, which, values = read_row(row, 3, "intervals")
     sets = _read_sets(values, "intervals")
     if which == _DELIVERED:

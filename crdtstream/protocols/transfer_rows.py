@@ -99,7 +99,7 @@ class TransferReader(WholeState):
             raise CodecError("a state must start with exactly one head row")
         if kind == _HEAD:
             self._begun = True
-            self._take_head(row)
+            self._read_head(row)
         elif kind == _CONTEXT:
             _, origin, context = read_row(row, 3, "context")
             self.contexts[read_origin(origin, "context")] = read_vector(context)
@@ -111,7 +111,7 @@ class TransferReader(WholeState):
         else:
             self._put(self._reader.take(row))
 
-    def _take_head(self, row: Row) -> None:
+    def _read_head(self, row: Row) -> None:
         _, vector, founders, members = read_row(row, 4, "head")
         self.members = Members.of_rows(read_members(members))
         self.vector = read_vector(vector)

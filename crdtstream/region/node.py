@@ -351,16 +351,16 @@ class Node:
     def peer_met(self, address: str, region: int) -> None:
         """A region answered at an address that is dialled; it greets on the link that is opened next."""
         self.membership.met(address, region)
-        self.neighbours.contacts.note_answer(address, region)
+        self.neighbours.contacts.record_answer(address, region)
 
     def peer_failed(self, address: str, reason: str) -> None:
         """A dial to that configured peer failed, or the link that it opened was closed, for this reason."""
-        self.neighbours.contacts.note_failure(address, reason)
+        self.neighbours.contacts.record_failure(address, reason)
 
     def link_closed(self, link_id: int, reason: str, now_ms: int) -> None:
         region = self.exchange.close(link_id)
         if region:
-            self.neighbours.contacts.note_end(region, reason, now_ms)
+            self.neighbours.contacts.record_end(region, reason, now_ms)
         self.neighbours.observe(now_ms)
 
     def link_verdict(self, link_id: int) -> str | None:
@@ -408,7 +408,7 @@ class Node:
         self.stages.sweep(now_ms, limits.bulk_stage_idle_s_max * 1000)
         self.exchange.tick(now_ms)
         self.partitions.tick(now_ms)
-        self._heed_damage()
+        self._cover_damage()
         self._live()
         # After `_live`: a region that has just become ready deletes its expired keys before it serves anything.
         self.serving.expire()
@@ -426,10 +426,10 @@ class Node:
         self.replica.applied.members.forget(stable)
         self.replica.applied.forget_contexts(stable)
 
-    def _heed_damage(self) -> None:
+    def _cover_damage(self) -> None:
         """Request a checkpoint if the log was damaged: what a checkpoint covers is not needed from the log any more."""
         damages = self.history.damages()[len(self.saving.damages) :]
-        self.saving.note_damages([f"{damage.file}:{damage.offset}" for damage in damages])
+        self.saving.record_damages([f"{damage.file}:{damage.offset}" for damage in damages])
 
     def next_deadline_ms(self) -> int | None:
         return self.context.next_deadline_ms()
@@ -454,7 +454,7 @@ class Node:
         if records and not self.outputs.holds:
             self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
-        closing = self.serving.take_closing() if self.context.leaving else []
+        closing = self.serving.drain_closing() if self.context.leaving else []
         if not records and not replies and not closing and not self.serving.is_behind():
             return None
         return Ready(records, replies, closing, self._is_urgent())
@@ -469,9 +469,9 @@ class Node:
         if self.context.parking.waiters:
             self.serving.wake()
         elif self.context.watches.by_key:
-            self.context.take_changes()
+            self.context.drain_changes()
         else:
-            self.replica.changed.take_touched()
+            self.replica.changed.drain_touched()
         self.serving.resume()
         if self.replica.changed.dirty:
             self.replica.acknowledge_all()
@@ -483,7 +483,7 @@ class Node:
         self._synced = position
         if self.outputs.holds:
             self.exchange.view.served_position = position
-        self.exchange.note_synced(position)
+        self.exchange.record_synced(position)
         self._live()
 
     def check(self) -> None:

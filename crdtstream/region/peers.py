@@ -128,7 +128,7 @@ def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Pee
         shown.append(PeerStatus(contact.region, exchange.name_of(contact.region), contact.address, NOT_LINKED, 0))
         excuse(shown[-1], contact, now_ms)
         shown[-1].silent_ms = max(0, shown[-1].unlinked_ms)
-        note_eviction(shown[-1], exchange)
+        record_eviction(shown[-1], exchange)
     return shown
 
 
@@ -139,7 +139,7 @@ def unlinked_peer(origin: int, exchange: Exchange, contacts: Contacts, now_ms: i
     return PeerStatus(region, exchange.name_of(region), "", NOT_LINKED, max(0, now_ms - sign_ms), origin)
 
 
-def note_eviction(peer: PeerStatus, exchange: Exchange) -> None:
+def record_eviction(peer: PeerStatus, exchange: Exchange) -> None:
     """The address of a region that was evicted stays among the peers until it is removed: nothing is owed to it."""
     evicted = {region_of(origin) for origin in exchange.view.replica.applied.members.evicted()}
     if peer.region in evicted:

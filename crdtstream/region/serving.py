@@ -92,7 +92,7 @@ class Serving:
             if not waits and context.now_ms - client.last_ms > idle_ms_max:
                 context.drop(client)
 
-    def take_closing(self) -> list[int]:
+    def drain_closing(self) -> list[int]:
         """Take the clients to be closed: those with no reply held back any more, and dropped ones."""
         leaving = self._context.leaving
         if not leaving:
@@ -256,11 +256,11 @@ class Serving:
 
     def wake(self) -> None:
         """Serve the clients that wait for changed keys, until no more keys change."""
-        touched = self._context.take_changes()
+        touched = self._context.drain_changes()
         while touched:
             for waiter in self._context.parking.waiting_for(touched):
                 self._serve(waiter)
-            touched = self._context.take_changes()
+            touched = self._context.drain_changes()
 
     def wake_keyless(self) -> None:
         """Serve the clients that wait for something other than a key."""
@@ -277,7 +277,7 @@ class Serving:
         a pause keeps from writing ends with the pause at the earliest.
         """
         context = self._context
-        self._heed_pause()
+        self._end_pause()
         for waiter in context.parking.overdue(context.now_ms):
             if not waiter.keys and context.standing.paused and self._is_held(waiter):
                 context.parking.postpone(waiter, context.pause.end_ms)
@@ -308,7 +308,7 @@ class Serving:
         """End the turn: run backlogs while something of the turn is left, and at least one share of each queue."""
         pause = self._context.pause
         if pause.waiting or pause.held:
-            self._heed_pause()
+            self._end_pause()
         for queue in (self._arrived, self._continuing):
             given = 0
             while queue and (self._open_share(queue[0]) or not given):
@@ -324,14 +324,14 @@ class Serving:
             self._wake_durable()
         self._turn.begin_turn()
 
-    def _heed_pause(self) -> None:
+    def _end_pause(self) -> None:
         """At the end of a pause, let the clients go on whose requests were stopped, and those that were not served
         meanwhile look again.
         """
         context, pause = self._context, self._context.pause
         if context.standing.paused or not (pause.waiting or pause.held):
             return
-        self._arrived.extend(pause.take_waiting())
+        self._arrived.extend(pause.drain_waiting())
         if pause.held:
             pause.held = False
             self.wake_all()
@@ -357,7 +357,7 @@ class Serving:
     def _continue(self, client: Client) -> None:
         """Run one share of a client's backlog, at least one request."""
         while self._can_continue(client):
-            requests = self._take_next(client)
+            requests = self._pop_next(client)
             at = 0
             while at < len(requests):
                 at = self._run_next(client, requests, at)
@@ -369,7 +369,7 @@ class Serving:
         elif client.farewell is not None and client.id in self._context.clients:
             self._part(client, client.farewell)
 
-    def _take_next(self, client: Client) -> list[list[bytes]]:
+    def _pop_next(self, client: Client) -> list[list[bytes]]:
         """Take the first request of the backlog, or the burst that begins there."""
         ahead = [*islice(client.backlog, ahead_max(client.backlog[0]))]
         requests = ahead[: max(1, burst_end(self._context, client, ahead, 0))]

@@ -137,7 +137,7 @@ class Loop(Turns):
         logger.info("listening", **self._addresses)
         self.node.birth.announce(announced(self.config, self._addresses))
         self._tell()
-        self._tell_manager()
+        self._notify_manager()
 
     async def _start_others(self) -> dict[str, str]:
         """Open the ports that are off unless they are given; return their addresses."""
@@ -164,13 +164,13 @@ class Loop(Turns):
 
     def reload(self) -> None:
         """Read the files of certificates and of settings again."""
-        self._manager.tell_reload()
+        self._manager.notify_reload()
         self._renewal.reload()
         self.node.reconfigure(self._reloading.reload(self.node.settings.config))
         self.schedule()
-        self._tell_manager()
+        self._notify_manager()
 
-    def _tell_manager(self) -> None:
+    def _notify_manager(self) -> None:
         self._manager.tell(self.node.standing.loading, self.is_stopping)
 
     def _end(self) -> None:
@@ -270,8 +270,8 @@ class Loop(Turns):
             if self._observing is not None:
                 self._observing.note(now_ms())
             self._give_back()
-            self._tell_damage()
-            self._tell_manager()
+            self._log_damage()
+            self._notify_manager()
             self.schedule()
 
     def _expect_waiting(self) -> None:
@@ -287,7 +287,7 @@ class Loop(Turns):
         if (much or self.node.standing.memory_short) and process.give_back(time.monotonic()):
             self._forgotten_given = forgotten
 
-    def _tell_damage(self) -> None:
+    def _log_damage(self) -> None:
         """Log new damage. Peers that lack those records receive a full state transfer; the next checkpoint drops the
         file.
         """

@@ -14,7 +14,7 @@ from crdtstream.runtime import process
 from crdtstream.storage.checkpoint import Checkpointer
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.storage.log import Log
-from crdtstream.storage.release import note_release, read_release
+from crdtstream.storage.release import read_release, record_release
 from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import FormatUnknown
 
@@ -45,7 +45,7 @@ def open_region(disk: RealDisk, node: Node, segment_bytes_max: int) -> tuple[Log
     logger.info("disk-read", checkpoint=begun, records=log.last_position - begun, seconds=seconds)
     log.sync()
     try:
-        note_release(disk)
+        record_release(disk)
     except DiskError as error:
         logger.warning("release-unwritten", reason=str(error))
     process.give_back(time.monotonic())

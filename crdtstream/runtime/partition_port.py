@@ -69,7 +69,7 @@ class PartitionPort:
 
     def turn_ended(self) -> None:
         """Hand the replies that came since the last turn to those that wait for them."""
-        for number, reply in self._streams.take_replies():
+        for number, reply in self._streams.drain_replies():
             waiting = self._waiting.pop(number, None)
             if waiting is not None and not waiting.done():
                 waiting.set_result(reply)

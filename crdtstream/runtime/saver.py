@@ -129,7 +129,7 @@ class Saver:
         began_s = time.monotonic()
         saving = self._node.saving
         saving.begin()
-        backups = saving.take_backups()
+        backups = saving.drain_backups()
         try:
             with self._around():
                 await self._take()
@@ -170,7 +170,7 @@ class Saver:
         while not capture.done:
             self._settle_or_fail()
             self._slice(capture)
-            sections = capture.take_output()
+            sections = capture.drain_output()
             if sections:
                 await on_thread(partial(checkpointer.write, sections))
             else:

@@ -33,7 +33,7 @@ class ServiceManager:
         else:
             self._tell(f"STATUS={loading}" if loading else SERVING)
 
-    def tell_reload(self) -> None:
+    def notify_reload(self) -> None:
         """A reload begins; it ends with the next `tell`."""
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 

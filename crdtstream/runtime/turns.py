@@ -124,17 +124,17 @@ class Turns(ABC):
             return
         self._turn_bytes = self._reserved_bytes = 0
         if self._settling and not self._unwritten.records:
-            self._tell_settled()
+            self._release_settled()
         self._behind_bytes = self.node.behind_bytes()
         self._server.turn_ended()
         if not self.node.standing.writable:
-            self._tell_reserve()
+            self._publish_reserve()
         if self.node.is_staging():
             gc.freeze()  # staged state is not garbage, and visiting it repeatedly takes seconds
         self._turn_ended()
         self._arm_timer()
 
-    def _tell_settled(self) -> None:
+    def _release_settled(self) -> None:
         for waiting in self._settling:
             if not waiting.done():
                 waiting.set_result(None)
@@ -175,9 +175,9 @@ class Turns(ABC):
                 log(logger, notice.event, detail=notice.text, exc_info=notice.error)
             notices.clear()
         if self._addresses:
-            self._tell_events()
+            self._log_events()
 
-    def _tell_events(self) -> None:
+    def _log_events(self) -> None:
         events = self.node.chronicle.events
         for event, fields in events:
             log(logger, event, **fields)
@@ -260,7 +260,7 @@ class Turns(ABC):
     def _lack_room(self, byte_count: int) -> None:
         self._room_needed = max(self._room_needed, 2 * ROOM_BYTES, byte_count)
         if self.node.standing.writable:
-            self._tell_reserve()
+            self._publish_reserve()
             self.measure()
             volume = self.node.standing.volume
             logger.warning(
@@ -281,7 +281,7 @@ class Turns(ABC):
         volume.reserve_bytes = room.reserve.held_bytes
         volume.log_bytes = self.log.byte_count()
 
-    def _tell_reserve(self) -> None:
+    def _publish_reserve(self) -> None:
         """Tell the node what the reserve still takes of what frees room: nothing while a turn waits for room itself."""
         waits = bool(self._unwritten.records)
         room = self.room

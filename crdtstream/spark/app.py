@@ -117,7 +117,7 @@ def archive(
     from crdtstream.spark.jobs.archive import Archive, Archived
 
     options = options_of(endpoints, streams, streams_pattern, option)
-    job = Archive(start_session("crdtstream archive", master), options, directory, progress=tell_batch)
+    job = Archive(start_session("crdtstream archive", master), options, directory, progress=print_batch)
     query = job.start(interval_s if continuous else None)
     try:
         query.awaitTermination()
@@ -126,7 +126,7 @@ def archive(
     print_summary(job.finish(), Archived)
 
 
-def tell_batch(batch: int, published: Published) -> None:
+def print_batch(batch: int, published: Published) -> None:
     console.print(f"batch {batch}: {published.rows:,} rows, {published.files} files, {published.size_bytes:,} bytes")
 
 

@@ -147,7 +147,7 @@ class BulkClient:
             try:
                 region.learn(call.result())
             except grpc.RpcError as error:
-                region.note_failure(error)
+                region.record_failure(error)
 
     def _probe(self) -> None:
         """Probe regions that are down, without waiting for them."""
@@ -255,7 +255,7 @@ class BulkClient:
             try:
                 found.append(list(call))
             except grpc.RpcError as error:
-                region.note_failure(error)
+                region.record_failure(error)
         if not found:
             raise Stranded("no region returned its heads: " + "; ".join(f"{r.label}: {r.reason}" for r in regions))
         return found
@@ -278,7 +278,7 @@ class BulkClient:
         try:
             return [call.result() for call in calls]
         except grpc.RpcError as error:
-            region.note_failure(error)
+            region.record_failure(error)
             raise Stranded(f"{region.label} did not split: {error.code().name}: {error.details()}") from None
 
     def read(self, intervals: Sequence[bulk_pb2.Interval]) -> Iterator[BulkMessage]:
@@ -312,7 +312,7 @@ class BulkClient:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and unread.moved:
                 # The consumer of the rows is slow, not the region.
                 return
-            region.note_failure(error)
+            region.record_failure(error)
             raise Stranded(f"{region.label} ended a read: {error.code().name}: {error.details()}") from None
         finally:
             call.cancel()
@@ -345,7 +345,7 @@ class BulkClient:
         try:
             return region.stub.Advance(request, **self.call())
         except grpc.RpcError as error:
-            region.note_failure(error)
+            region.record_failure(error)
             raise Stranded(f"{region.label} advanced no group: {error.code().name}: {error.details()}") from None
 
     def write(self, rows: Sequence[bulk_pb2.Rows]) -> bulk_pb2.Written:
@@ -360,7 +360,7 @@ class BulkClient:
             try:
                 return ask(region)
             except grpc.RpcError as error:
-                region.note_failure(error)
+                region.record_failure(error)
                 last = f"{region.label}: {error.code().name}: {error.details()}"
         raise Stranded(f"no region accepted the call; the last error: {last}")
 

@@ -234,7 +234,7 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self.present(heads_of.latest(heads), heads, begin)
         self.latest = merged(self.latest, end)
         if merged(begin, end) == begin:
-            self.note_seen(begin, heads, applied)
+            self.record_seen(begin, heads, applied)
         if self.target is not None:
             end = capped(end, self.target, begin)
         end = merged(begin, end)
@@ -257,7 +257,7 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             or any(seq > began.get(origin, 0) for origin, seq in position.items())
         }
 
-    def note_seen(self, position: Positions, heads: Heads, applied: OffsetPosition) -> None:
+    def record_seen(self, position: Positions, heads: Heads, applied: OffsetPosition) -> None:
         """Nothing is unread at this position: what these regions have applied of its origins was looked at."""
         for stream, row in position.items():
             known = {origin: max(seq, applied.get(origin, 0)) for origin, seq in row.items()}

@@ -74,7 +74,7 @@ class Region:
         self.number, self.name, self.reason = description.region, description.name, ""
         self.applied = {row.origin: row.seq for row in description.applied}
 
-    def note_failure(self, error: grpc.RpcError) -> None:
+    def record_failure(self, error: grpc.RpcError) -> None:
         """Record that the region is down, or only that it could not answer this call."""
         code = error.code()
         self.applied = {}

@@ -160,7 +160,7 @@ class Capture:
             self._end()
         return not self.done and not self._out
 
-    def take_output(self) -> list[Section]:
+    def drain_output(self) -> list[Section]:
         out = self._out[:]
         self._out.clear()
         return out

@@ -12,7 +12,7 @@ RELEASE = "release"
 BYTES_MAX = 64
 
 
-def note_release(disk: Disk) -> None:
+def record_release(disk: Disk) -> None:
     """Record that this release writes here; raises DiskError."""
     if read_release(disk) != __version__:
         disk.replace(RELEASE, __version__.encode())

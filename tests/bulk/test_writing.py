@@ -189,7 +189,7 @@ def test_waiting_readers_and_watches_learn_of_rows() -> None:
     region.call("WATCH", "s", client=watcher)
     region.call("MULTI", client=watcher)
     add(region, [[b"f", b"v"]])
-    touched = region.context.take_changes()
+    touched = region.context.drain_changes()
     assert region.context.parking.waiting_for(touched)
     assert region.call("EXEC", client=watcher) == b"*-1\r\n"
 

@@ -144,11 +144,11 @@ class Conversation:
                 self.dumped = (one[1], two[1])
                 # No time in the payload lies ahead.
                 self.set_clock(self.server_ms())
-        self.note_transaction(speaker, request, other)
+        self.record_transaction(speaker, request, other)
         if request[0] == "EXEC":
             self.requests.note(at, request, other)
 
-    def note_transaction(self, speaker: Speaker, request: Request, reply: Part) -> None:
+    def record_transaction(self, speaker: Speaker, request: Request, reply: Part) -> None:
         if request[0] == "EXEC" or request == ["DISCARD"]:
             speaker.queued = None
         elif request == ["MULTI"] and speaker.queued is None:

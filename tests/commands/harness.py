@@ -177,11 +177,11 @@ class Region:
         return self.run(*text.split(), client=client)
 
     def wake(self) -> None:
-        touched = self.context.take_changes()
+        touched = self.context.drain_changes()
         while touched:
             for waiter in self.context.parking.waiting_for(touched):
                 self.serve(waiter)
-            touched = self.context.take_changes()
+            touched = self.context.drain_changes()
 
     def serve(self, waiter: Waiter) -> None:
         reply = serve(self.context, waiter)

@@ -47,7 +47,7 @@ class Region(PlainRegion):
             self.batches.append(taken.batch)
         self.check()
         woken: dict[int, bytes] = {}
-        for waiter in self.context.parking.waiting_for(self.replica.changed.take_touched()):
+        for waiter in self.context.parking.waiting_for(self.replica.changed.drain_touched()):
             reply = waiter.serve(self.context)
             if reply is not None:
                 self.context.parking.leave(waiter.client.id)

@@ -188,7 +188,7 @@ def test_a_client_waits_for_its_backup(region: Region) -> None:
     assert region.line("CRDT.BACKUP a") is None
     saving = region.context.saving
     assert saving.requested
-    (backup,) = saving.take_backups()
+    (backup,) = saving.drain_backups()
     assert saving.backups == [] and backup.wanted == b"a"
     end_checkpoint(region)
     assert region.late_replies(region.client) == []

@@ -45,11 +45,11 @@ def test_due_keys_come_in_order_and_once(script: list[tuple[str, int, int]]) -> 
                 del model[key]
         else:
             taken: list[tuple[int, Key]] = []
-            due = deadlines.take_due(value)
+            due = deadlines.pop_due(value)
             while due is not None:
                 taken.append((model.pop(due), due))
                 deadlines.schedule(due, NO_EXPIRY)
-                due = deadlines.take_due(value)
+                due = deadlines.pop_due(value)
             assert taken == sorted(taken)
             assert all(expires_ms < value for expires_ms, _ in taken)
             assert all(expires_ms >= value for expires_ms in model.values())
@@ -61,12 +61,12 @@ def test_a_key_that_is_looked_at_later() -> None:
     deadlines = Deadlines()
     deadlines.schedule(KEY, 10)
     assert deadlines.next_ms == 10
-    assert deadlines.take_due(10) is None
-    assert deadlines.take_due(11) == KEY
+    assert deadlines.pop_due(10) is None
+    assert deadlines.pop_due(11) == KEY
     deadlines.look(KEY, 50)
     assert deadlines.next_ms == 50
-    assert deadlines.take_due(50) is None
-    assert deadlines.take_due(51) == KEY
+    assert deadlines.pop_due(50) is None
+    assert deadlines.pop_due(51) == KEY
 
 
 def test_a_key_has_one_row() -> None:
@@ -76,8 +76,8 @@ def test_a_key_has_one_row() -> None:
         deadlines.schedule(KEY, NO_EXPIRY)
     deadlines.schedule(KEY, 7)
     deadlines.check()
-    assert deadlines.take_due(8) == KEY
-    assert deadlines.take_due(10_000) is None
+    assert deadlines.pop_due(8) == KEY
+    assert deadlines.pop_due(10_000) is None
 
 
 # Registers

@@ -474,9 +474,9 @@ def test_a_create_that_was_voided_here_lends_no_group_to_one_that_comes(r: Regio
 
 def test_a_joined_key_wakes_its_readers(r: Regions) -> None:
     r.add(1, (1, 1))
-    r[2].changed.take_touched()
+    r[2].changed.drain_touched()
     r.join(2, 1)
-    assert r[2].changed.take_touched() == [KEY]
+    assert r[2].changed.drain_touched() == [KEY]
 
 
 def test_a_join_waits_for_the_end_of_the_turn() -> None:

@@ -64,7 +64,7 @@ async def test_what_is_throttled_is_counted() -> None:
 def test_statuses_that_only_faults_have_are_one_series() -> None:
     usage = Usage()
     for status in range(100, 600):
-        usage.note_answer("GetStream", status)
+        usage.record_answer("GetStream", status)
     found = scraped(usage.families())
     assert len(found.labels("oci_requests_total")) == len(STATUSES) + 1
     assert found.value("oci_requests_total", operation="GetStream", status="other") == 500 - len(STATUSES)

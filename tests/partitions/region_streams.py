@@ -51,7 +51,7 @@ class Regions(Cluster):
         return asked
 
     def replies(self, number: int) -> dict[int, HomeReply]:
-        return dict(self.node(number).partitions.take_replies())
+        return dict(self.node(number).partitions.drain_replies())
 
     def reply_to(self, number: int, call: HomeCall, kind: type[Answer]) -> Answer:
         """Make a call, deliver what it causes, and return its reply; raises Refused."""

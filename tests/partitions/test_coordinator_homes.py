@@ -42,7 +42,7 @@ def call(cluster: Cluster, number: int, made: HomeCall, kind: type[Answer]) -> A
     streams = cluster.node(number).partitions
     asked = streams.submit(made)
     cluster.turn(number)
-    return expect(dict(streams.take_replies())[asked], kind)
+    return expect(dict(streams.drain_replies())[asked], kind)
 
 
 def put(cluster: Cluster, number: int, *values: bytes) -> None:

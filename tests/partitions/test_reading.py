@@ -35,7 +35,7 @@ def cluster_of_two() -> Cluster:
 def call(cluster: Cluster, asked: HomeCall, kind: type[Answer]) -> Answer:
     number = cluster.node(1).partitions.submit(asked)
     cluster.turn(1)
-    return expect(dict(cluster.node(1).partitions.take_replies())[number], kind)
+    return expect(dict(cluster.node(1).partitions.drain_replies())[number], kind)
 
 
 def poll(cluster: Cluster, bookmark: Bookmark) -> Polled:

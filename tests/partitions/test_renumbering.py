@@ -32,7 +32,7 @@ class Table:
         self.lives += 1
         vector = VersionVector({int(name[1:]): counter for name, counter in applied.items()})
         now_ms = self.replica.keyspace.now_ms - since_ms
-        assert self.progress.hear_row((origin, VersionVector(), vector, self.lives), 100, now_ms)
+        assert self.progress.merge_row((origin, VersionVector(), vector, self.lives), 100, now_ms)
 
     def reached(self, began_ms: int = 1) -> bool:
         return self.agreement.reached(DOT, began_ms, self.replica, self.progress)

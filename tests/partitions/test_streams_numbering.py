@@ -40,7 +40,7 @@ def state(cluster: Cluster) -> StreamState:
 def put(cluster: Cluster, *values: bytes) -> list[int]:
     number = streams(cluster).submit(PutCall("s", [NewMessage(0, None, value) for value in values]))
     cluster.turn(1)
-    stamps = expect(dict(streams(cluster).take_replies())[number], PutReply).stamps
+    stamps = expect(dict(streams(cluster).drain_replies())[number], PutReply).stamps
     return [stamp.offset for stamp in stamps]
 
 
@@ -142,10 +142,10 @@ def test_a_stream_that_may_still_arrive_is_not_unknown() -> None:
     assert caught.value.code == UNWRITABLE
 
 
-def hear_life(cluster: Cluster, origin: int, life: int) -> None:
+def record_life(cluster: Cluster, origin: int, life: int) -> None:
     """As a peer relays it."""
     row = (origin, VersionVector(), VersionVector(), life)
-    cluster.node(1).exchange.progress.hear_row(row, 100, cluster.now_ms)
+    cluster.node(1).exchange.progress.merge_row(row, 100, cluster.now_ms)
 
 
 def test_another_process_of_the_region_that_is_alive_numbers_itself(home: Cluster) -> None:
@@ -154,7 +154,7 @@ def test_another_process_of_the_region_that_is_alive_numbers_itself(home: Cluste
     before = state(home).epochs.current()
     add(home, (1 << 40, 0), b"value", b"d")
     for life in range(2 * UPKEEPS_AWAITED + 4):
-        hear_life(home, before[1], 1 + life)
+        record_life(home, before[1], 1 + life)
         home.tick(UPKEEP_MS)
         assert state(home).epochs.current() == before
     home.now_ms += ALIVE_MS

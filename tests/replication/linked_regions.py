@@ -141,13 +141,13 @@ class Region:
         self.settle()
         for origin, durable, applied, life in heard.rows:
             self.progress.hear(origin, durable, applied)
-            self.progress.hear_life(origin, life, now_ms)
+            self.progress.record_life(origin, life, now_ms)
         if heard.chunk is not None:
             self.fetching.stage(session.handover.region, heard.chunk)
             whole = self.fetching.whole(heard.chunk.transfer)
             if whole is not None:
                 self.join(whole.state.vector)
-                session.handover.note_joined(whole.state.vector)
+                session.handover.record_joined(whole.state.vector)
                 self.fetching.end()
 
     def settle(self) -> None:
@@ -170,7 +170,7 @@ class Region:
     def join(self, vector: VersionVector) -> None:
         gap = VersionVector({origin: c for origin, c in vector.items() if not self.vector.contains(origin, c)})
         self.vector.merge(vector)
-        self.history.note_gap(self.log.append(JOINED, encode_joined(1, gap)), gap, self.vector)
+        self.history.record_gap(self.log.append(JOINED, encode_joined(1, gap)), gap, self.vector)
         self.settle()
 
     def begin_fetch(self, session: Session, now_ms: int) -> None:

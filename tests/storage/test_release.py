@@ -8,7 +8,7 @@ import pytest
 
 from crdtstream import __version__
 from crdtstream.storage.disk import RealDisk
-from crdtstream.storage.release import RELEASE, note_release, read_release
+from crdtstream.storage.release import RELEASE, read_release, record_release
 
 
 @pytest.mark.parametrize("before", [None, b"9.9.9\n", b"\xff\x00", b""])
@@ -18,6 +18,6 @@ def test_the_release_in_use_is_noted(tmp_path: Path, before: bytes | None) -> No
     disk = RealDisk(str(tmp_path))
     assert read_release(disk) == ("9.9.9" if before == b"9.9.9\n" else "")
     for _ in range(2):
-        note_release(disk)
+        record_release(disk)
         assert read_release(disk) == __version__
     disk.close()

@@ -122,7 +122,7 @@ class PendingEntries:
         """Count what was added above everything pending in this origin."""
         self.count += count
         if not mine.tip:
-            self._chains.note_grown(origin, mine)
+            self._chains.record_grown(origin, mine)
 
     def _deliver_among(self, origin: int, ids: list[EntryId], consumer: bytes, now_ms: int) -> None:
         """Add delivered IDs; one already pending (SETID, XCLAIM FORCE) moves to the new consumer."""
@@ -137,11 +137,11 @@ class PendingEntries:
     def _settle(self, origin: int, mine: OriginPending, first: EntryId | None, last: EntryId | None) -> None:
         """Move the origin within its chain if its first or last ID changed from `first` or `last`."""
         if first is None or mine.first_id() != first or mine.last_id() != last:
-            self._chains.note_grown(origin, mine)
+            self._chains.record_grown(origin, mine)
 
     def _leave(self, origin: int, mine: OriginPending, last: EntryId) -> None:
         """Update the chain after a removal; `last` was the origin's last ID before it."""
-        self._chains.note_shrunk(mine, last)
+        self._chains.record_shrunk(mine, last)
         if not mine.spans:
             del self._of_origin[origin]
 
@@ -161,7 +161,7 @@ class PendingEntries:
         self._consumers.release(before, 1)
         span.delivered_ms[index] = delivered_ms
         span.deliveries[index] = deliveries
-        span.note_time(delivered_ms)
+        span.record_time(delivered_ms)
 
     def remove(self, origin: int, entry_id: EntryId) -> bool:
         mine = self._of_origin.get(origin)

@@ -60,7 +60,7 @@ class Span:
         self.oldest_ms = TIME_MAX_MS
         self.newest_ms = TIME_MIN_MS
 
-    def note_time(self, delivered_ms: int) -> None:
+    def record_time(self, delivered_ms: int) -> None:
         if delivered_ms < self.oldest_ms:
             self.oldest_ms = delivered_ms
         if delivered_ms > self.newest_ms:
@@ -94,7 +94,7 @@ class Span:
         self.consumers.append(consumer)
         self.delivered_ms += time.column
         self.deliveries += ONCE
-        self.note_time(time.ms)
+        self.record_time(time.ms)
 
     def extend(self, ms: array[int], seq: array[int], consumer: int, delivered_ms: int, deliveries: int) -> None:
         count = len(ms)
@@ -103,7 +103,7 @@ class Span:
         self.consumers += array("I", (consumer,)) * count
         self.delivered_ms += array("q", (delivered_ms,)) * count
         self.deliveries += array("q", (deliveries,)) * count
-        self.note_time(delivered_ms)
+        self.record_time(delivered_ms)
 
     def insert(self, index: int, entry_id: EntryId, consumer: int, delivered_ms: int, deliveries: int) -> None:
         self.ms.insert(index, entry_id[0])
@@ -111,7 +111,7 @@ class Span:
         self.consumers.insert(index, consumer)
         self.delivered_ms.insert(index, delivered_ms)
         self.deliveries.insert(index, deliveries)
-        self.note_time(delivered_ms)
+        self.record_time(delivered_ms)
 
     def remove(self, low: int, high: int) -> None:
         del self.ms[low:high]
@@ -158,8 +158,8 @@ class Span:
         self.consumers += above.consumers
         self.delivered_ms += above.delivered_ms
         self.deliveries += above.deliveries
-        self.note_time(above.oldest_ms)
-        self.note_time(above.newest_ms)
+        self.record_time(above.oldest_ms)
+        self.record_time(above.newest_ms)
 
     def indexes_of(self, consumer: int, low: int, high: int) -> list[int]:
         """The indexes in [low, high) that this consumer holds; all of them for `ANY_CONSUMER`."""

@@ -104,14 +104,14 @@ class Chains(Generic[T]):
         self.cut = 0
         self._numbers = 0
 
-    def note_grown(self, origin: int, extent: T) -> None:
+    def record_grown(self, origin: int, extent: T) -> None:
         """Place an extent that grew upwards without being a tip, or is no longer empty: it becomes a chain's tip."""
         if extent.origin == origin:
             self._take_out(extent)
         self.placed += 1
         self._place(origin, extent)
 
-    def note_shrunk(self, extent: T, last: EntryId) -> None:
+    def record_shrunk(self, extent: T, last: EntryId) -> None:
         """Note that something was removed from an extent that ended at `last`."""
         self.cut += 1
         now = extent.last_id()

@@ -116,7 +116,7 @@ class Audit:
         if tree.done:
             for peer in peers:
                 self._tell(tree, peer, WHOLE, "")
-            self._hear_early(peers)
+            self._compare_early(peers)
 
     def _begin(self, now_ms: int, interval_ms: int, peers: list[int], progress: ProgressTable) -> None:
         """Start a tree if nothing has changed since the last tick and an audit is due, or a peer has sent its sums."""
@@ -199,7 +199,7 @@ class Audit:
             self._asked = True
             self._early[peer] = (name, heard)
 
-    def _hear_early(self, peers: list[int]) -> None:
+    def _compare_early(self, peers: list[int]) -> None:
         """Compare the sums that arrived before the local tree was finished."""
         early = sorted(self._early.items())
         self._early.clear()
@@ -253,13 +253,13 @@ class Audit:
         origin = tree.origin_of(scope)
         if not origin or not counter:
             return ""
-        self.note_shared(origin)
+        self.record_shared_origin(origin)
         return (
             f"; these are different effects under one dot, {origin_name(origin)}:{counter}: two processes continued as"
             " that origin, because the memory of one was cloned"
         )
 
-    def note_shared(self, origin: int) -> None:
+    def record_shared_origin(self, origin: int) -> None:
         """Record that two processes have made effects as this origin."""
         self._shared[origin] = None
 

@@ -157,7 +157,7 @@ class Arrivals:
         if not self.holding.lacking:
             self._ask_again(now_ms)
         for session in self._links.values():
-            self._tell_of(session, now_ms)
+            self._report_lack(session, now_ms)
 
     def _ask_again(self, now_ms: int) -> None:
         dropped = [session.intake for session in self._links.values() if session.intake.dropped]
@@ -167,7 +167,7 @@ class Arrivals:
             for intake in dropped:
                 intake.ask_again()
 
-    def _tell_of(self, session: Session, now_ms: int) -> None:
+    def _report_lack(self, session: Session, now_ms: int) -> None:
         """Report that a peer lacks room, and that it has room again."""
         due = session.peer_lack.due(now_ms)
         peer = f"region {session.peer_name} ({session.peer_region})"

@@ -110,14 +110,14 @@ class Exchange:
         for origin, count, regions in heard.neighbours:
             self.birth.founding.tell(origin, count, regions)
         for row in heard.births:
-            self._hear_birth(row)
+            self._record_birth(row)
         if heard.batches and not self.view.frozen:
             for header, payload in heard.batches:
                 if not self.arrivals.accept(header, payload, link_id):
                     self._refuse_own()
         if heard.rows:
             rows_max = self._settings.limits.progress_rows_max
-            if self.progress.hear_rows(heard.rows, session.unheard, rows_max, now_ms):
+            if self.progress.merge_rows(heard.rows, session.unheard, rows_max, now_ms):
                 self.notices.append(progress_dropped(session, rows_max))
         if heard.audit is not None:
             self.audit.hear(session.peer_origin, session.peer_name, heard.audit)
@@ -128,11 +128,11 @@ class Exchange:
         if heard.chunk is not None:
             self._accept_chunk(session.handover, heard.chunk)
         for call in heard.calls:
-            self.forwarding.hear_call(link_id, call.number, call.payload)
+            self.forwarding.receive_call(link_id, call.number, call.payload)
         for answer in heard.answers:
-            self.forwarding.hear_answer(link_id, answer.number, answer.payload)
+            self.forwarding.receive_answer(link_id, answer.number, answer.payload)
 
-    def _hear_birth(self, row: BirthRow) -> None:
+    def _record_birth(self, row: BirthRow) -> None:
         addresses = tuple(sorted(row.addresses.items()))
         self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max, row.name, addresses)
         if row.founder and self._may_found(row.slot):
@@ -251,7 +251,7 @@ class Exchange:
         text = f"the state transfer from region {staging.region} is joined: {size}{news}"
         self.news.append(Notice("state-transfer-joined", text))
         self.fetching.end()
-        handover.note_joined(state.vector)
+        handover.record_joined(state.vector)
         self.arrivals.apply_passing()
 
     def begin_again(self, position: int) -> None:
@@ -389,9 +389,9 @@ class Exchange:
             self._life_ms = now_ms
             self.view.life += 1
 
-    def note_synced(self, position: int) -> None:
+    def record_synced(self, position: int) -> None:
         """Record that the log is durable up to this position."""
-        self.history.take_synced(position, self.view.durable_vector)
+        self.history.record_synced(position, self.view.durable_vector)
 
     def stable(self) -> VersionVector:
         """What every member holds durably, this region included; a configured peer never heard from holds nothing."""

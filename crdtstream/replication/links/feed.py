@@ -138,7 +138,7 @@ class Feed:
         """Accept a larger set of origins that reach the peer over other links."""
         self.direct = frozenset(direct)
 
-    def note_covered(self, vector: VersionVector) -> None:
+    def record_covered(self, vector: VersionVector) -> None:
         """Record that the peer has applied what this vector covers: it says so with every batch that it sends, so a
         batch is not sent back to it.
         """
@@ -148,14 +148,14 @@ class Feed:
         """Return whether the peer has applied, or was sent, everything that this vector covers."""
         return self._covered.descends(vector)
 
-    def note_progress(self, consumed_bytes: int, applied: VersionVector | None) -> None:
+    def record_progress(self, consumed_bytes: int, applied: VersionVector | None) -> None:
         """Record what the peer has consumed of its window, and what else it has applied, if it says so."""
         if consumed_bytes <= self._sent_bytes:
             self._consumed_bytes = max(self._consumed_bytes, consumed_bytes)
             while self._flying and self._flying[0] <= self._consumed_bytes:
                 self._flying.popleft()
         if applied is not None:
-            self.note_covered(applied)
+            self.record_covered(applied)
 
     def fill(
         self,

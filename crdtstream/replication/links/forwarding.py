@@ -86,7 +86,7 @@ class Forwarding:
         self._waiting[number] = (link, deadline_ms)
         self._calls.setdefault(link, []).append(Queued(number, payload, 0))
 
-    def hear_answer(self, link: int, number: int, payload: bytes) -> None:
+    def receive_answer(self, link: int, number: int, payload: bytes) -> None:
         """A reply that nobody waits for any more is dropped."""
         if self._waiting.get(number, (-1, 0))[0] == link:
             self._end(number, payload)
@@ -99,16 +99,16 @@ class Forwarding:
         for number in [number for number, (_, deadline_ms) in self._waiting.items() if deadline_ms <= now_ms]:
             self._end(number, None)
 
-    def take_replies(self) -> list[tuple[int, bytes | None]]:
+    def drain_replies(self) -> list[tuple[int, bytes | None]]:
         taken, self.replies = self.replies, []
         return taken
 
     # Calls of peers
 
-    def hear_call(self, link: int, number: int, payload: bytes) -> None:
+    def receive_call(self, link: int, number: int, payload: bytes) -> None:
         self.arrived.append(Arrived(link, number, payload))
 
-    def take_arrived(self) -> list[Arrived]:
+    def drain_arrived(self) -> list[Arrived]:
         taken, self.arrived = self.arrived, []
         return taken
 
@@ -127,13 +127,13 @@ class Forwarding:
 
     def fill(self, message: wire.Message, link: int, bytes_max: int, served_position: int) -> None:
         """Add what may go out over this link: about `bytes_max` together at most, or one that is larger."""
-        calls = take_due(self._calls, link, bytes_max, served_position)
+        calls = pop_due(self._calls, link, bytes_max, served_position)
         for one in calls:
             message.calls.add(number=one.number, payload=one.payload)
             bytes_max -= len(one.payload) + OVERHEAD_BYTES
         if calls and bytes_max <= 0:
             return
-        for one in take_due(self.answers, link, bytes_max, served_position, bool(calls)):
+        for one in pop_due(self.answers, link, bytes_max, served_position, bool(calls)):
             message.answers.add(number=one.number, payload=one.payload)
 
     def leave(self, link: int) -> None:
@@ -151,7 +151,7 @@ class Forwarding:
                 assert one.number not in self._waiting or self._waiting[one.number][0] == link, "a call on two links"
 
 
-def take_due(
+def pop_due(
     queues: dict[int, list[Queued]], link: int, bytes_max: int, served_position: int, together: bool = False
 ) -> list[Queued]:
     """The first ones that fit; one that does not may go unless it goes `together` with others."""

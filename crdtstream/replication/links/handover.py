@@ -91,7 +91,7 @@ class Handover:
     def region(self) -> int:
         return region_of(self.peer)
 
-    def take_fetch(self, fetch: wire.Fetch, transfers: Transfers) -> None:
+    def receive_fetch(self, fetch: wire.Fetch, transfers: Transfers) -> None:
         """Handle a request: the first of a transfer starts it, later ones confirm staged chunks, even of a transfer
         that ended.
         """
@@ -105,7 +105,7 @@ class Handover:
             self.is_sending = True
             self._is_unoffered = fetch.unoffered
         elif transfer.number == fetch.transfer:
-            transfer.note_staged(fetch.next)
+            transfer.record_staged(fetch.next)
 
     def _fill_offer(self, message: wire.Message, needed: VersionVector) -> None:
         """Offer a state; again when the peer covers the last offer but the log has since been cut further, or a join
@@ -130,7 +130,7 @@ class Handover:
 
     # Receiving
 
-    def take_offer(self, needed: VersionVector, view: View, now_ms: int) -> None:
+    def receive_offer(self, needed: VersionVector, view: View, now_ms: int) -> None:
         """Handle an offer; one without a vector withdraws it."""
         if self.demanded:
             return
@@ -166,10 +166,10 @@ class Handover:
         self._told = None
         view.fetching.begin(self._link)
 
-    def note_joined(self, vector: VersionVector) -> None:
+    def record_joined(self, vector: VersionVector) -> None:
         """Record that the peer's state, taken at this vector, was joined."""
         self._needed = None
-        self._feed.note_covered(vector)
+        self._feed.record_covered(vector)
 
     def wants_fetch(self, view: View, now_ms: int) -> bool:
         """Return whether effects are missing that no other peer delivers."""

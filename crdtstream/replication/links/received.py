@@ -45,7 +45,7 @@ class Heard:
         self.calls: list[wire.Call] = []
         self.answers: list[wire.Call] = []
 
-    def take_met(self, met: wire.Met) -> None:
+    def receive_met(self, met: wire.Met) -> None:
         for birth in met.births:
             to_origin(birth.slot)
             check_birth(birth)

@@ -198,44 +198,44 @@ class Session:
             return None
         heard = Heard()
         if message.HasField("hello"):
-            self._take_hello(message.hello, view, heard)
+            self._receive_hello(message.hello, view, heard)
         elif self.is_greeting:
             raise WireError("a message before its Hello")
         if message.HasField("met"):
-            heard.take_met(message.met)
+            heard.receive_met(message.met)
         if message.HasField("links"):
-            self._take_links(message.links, view)
+            self._receive_links(message.links, view)
         if message.HasField("room"):
             self.peer_lack.set(message.room.lacking[:LACK_CHARACTERS_MAX], now_ms)
             self._feed.grant(message.room.window_bytes)
         for payload in message.batches.payloads:
-            self._take_batch(payload, message.batches.restart, heard)
+            self._receive_batch(payload, message.batches.restart, heard)
         if message.HasField("part"):
             heard.has_part = True
             batch = self.intake.add(message.part, view.replica.applied.vector)
             heard.batches += [] if batch is None else [batch]
         if message.HasField("progress"):
-            self._take_progress(message.progress, view, heard)
+            self._receive_progress(message.progress, view, heard)
         if message.HasField("audit"):
             heard.audit = message.audit
         if message.HasField("deferred"):
             heard.deferred = message.deferred
         heard.leaving = message.leaving.through
-        self._take_state(message, view, heard, now_ms)
+        self._receive_state(message, view, heard, now_ms)
         heard.calls.extend(message.calls)
         heard.answers.extend(message.answers)
         return heard
 
-    def _take_state(self, message: wire.Message, view: View, heard: Heard, now_ms: int) -> None:
+    def _receive_state(self, message: wire.Message, view: View, heard: Heard, now_ms: int) -> None:
         if message.HasField("offer"):
             self.intake.interrupt()
-            self.handover.take_offer(to_vector(message.offer.vector), view, now_ms)
+            self.handover.receive_offer(to_vector(message.offer.vector), view, now_ms)
         if message.HasField("fetch"):
-            self.handover.take_fetch(message.fetch, view.transfers)
+            self.handover.receive_fetch(message.fetch, view.transfers)
         if message.HasField("chunk") and self.handover.is_fetching(view):
             heard.chunk = message.chunk
 
-    def _take_hello(self, hello: wire.Hello, view: View, heard: Heard) -> None:
+    def _receive_hello(self, hello: wire.Hello, view: View, heard: Heard) -> None:
         if not self.is_greeting:
             raise WireError("a second Hello")
         own = self._own_hello(view)
@@ -265,7 +265,7 @@ class Session:
         self._feed.begin(vector, direct, restart)
         self.handover.begin(transfers)
 
-    def _take_links(self, links: wire.Links, view: View) -> None:
+    def _receive_links(self, links: wire.Links, view: View) -> None:
         direct = to_origins(links.direct_slots)
         if links.restart == self._feed.restart:
             self._feed.redirect(direct)
@@ -274,12 +274,12 @@ class Session:
             if links.parts_dropped:
                 self._feed.cutter.forget()
 
-    def _take_batch(self, payload: bytes, restart: int, heard: Heard) -> None:
+    def _receive_batch(self, payload: bytes, restart: int, heard: Heard) -> None:
         header = decode_header(payload)
         self.intake.note(header.origin, header.last, len(payload), restart)
         heard.batches.append((header, payload))
 
-    def _take_progress(self, progress: wire.Progress, view: View, heard: Heard) -> None:
+    def _receive_progress(self, progress: wire.Progress, view: View, heard: Heard) -> None:
         """Merge the peer's progress rows. A row about this region's own origin only shows how far its effects have
         spread.
         """
@@ -296,7 +296,7 @@ class Session:
                 told = applied
             elif origin != own:
                 self._shared_of(origin).add(durable, applied, life)
-        self._feed.note_progress(progress.consumed_bytes, told)
+        self._feed.record_progress(progress.consumed_bytes, told)
         if told is not None and (self._feed.behind or view.transfers.running):
             self.handover.heard_progress(view.transfers)
 

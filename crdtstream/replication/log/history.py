@@ -103,7 +103,7 @@ class History:
         """Return origin and last counter of one of the newest batches; None for what else is at this position."""
         return self._heads.get(position)
 
-    def note_gap(self, position: int, gap: VersionVector, vector: VersionVector) -> None:
+    def record_gap(self, position: int, gap: VersionVector, vector: VersionVector) -> None:
         """Record that a state was joined at this position; `vector` covers it and everything before it."""
         self._gaps.append((position, gap))
         self._await(position, gap)
@@ -123,7 +123,7 @@ class History:
         if self.log is not None:
             self._unsynced.extend([(position, origin, counter) for origin, counter in vector.items()])
 
-    def take_synced(self, position: int, durable: VersionVector) -> None:
+    def record_synced(self, position: int, durable: VersionVector) -> None:
         """Raise the vector of what is durable: the log is on the disk up to this position."""
         unsynced = self._unsynced
         while unsynced and unsynced[0][0] <= position:

@@ -95,7 +95,7 @@ class Turn:
     def rejoin(self, position: int, gap: VersionVector, state: TransferReader, replayed: int) -> None:
         """Join a state at this position; `replayed` is that position while the log is replayed, else 0."""
         self._replica.join(state, replayed)
-        self._history.note_gap(position, gap, self._replica.applied.vector)
+        self._history.record_gap(position, gap, self._replica.applied.vector)
 
     def _add_batch(self, batch: Batch, payload: Payload) -> None:
         self._history.note(self.add(codec.BATCH, payload), batch.origin, batch.last, self._replica.applied.vector)

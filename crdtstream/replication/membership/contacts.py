@@ -76,19 +76,19 @@ class Contacts:
         """The addresses to dial, the configured ones first."""
         return [*self._addresses, *self._announced]
 
-    def note_answer(self, address: str, region: int) -> None:
+    def record_answer(self, address: str, region: int) -> None:
         """Record which region answers at a configured address; other addresses are ignored, as for births."""
         if address in self._addresses:
             self._addresses[address].region = region
             self._removed.discard(region)
 
-    def note_failure(self, address: str, reason: str) -> None:
+    def record_failure(self, address: str, reason: str) -> None:
         """Record why a dial to that address, or the link that it opened, ended; other addresses are ignored."""
         contact = self._addresses.get(address) or self._announced.get(address)
         if contact is not None:
             contact.reason = reason
 
-    def note_end(self, region: int, reason: str, now_ms: int) -> None:
+    def record_end(self, region: int, reason: str, now_ms: int) -> None:
         """Record why a link with that region ended, whichever side had dialled."""
         self._regions.setdefault(region, Contact("", region, now_ms))
         for contact in self._all():

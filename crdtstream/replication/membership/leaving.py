@@ -117,7 +117,7 @@ class Leaving:
             self._tell("asks a peer to end its membership")
         if self.step == ENDING:
             self._ask()
-            self._heed_end()
+            self._follow_end()
 
     def _end_leavers(self) -> None:
         """End the membership of linked origins that ask for it, and of earlier ones of their directories, once their
@@ -145,7 +145,7 @@ class Leaving:
         if asked not in helpers and helpers:
             self._exchange.view.leaving = (helpers[0], self._draining.target.get(own))
 
-    def _heed_end(self) -> None:
+    def _follow_end(self) -> None:
         members, own = self._replica.applied.members, self._birth.origin
         if not members.is_evicted(own):
             return

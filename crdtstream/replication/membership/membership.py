@@ -176,7 +176,7 @@ class Membership:
     def _step_aside(self) -> None:
         """Continue as another origin, because another process makes effects under the own one."""
         gone, name = self._birth.origin, self._settings.config.name
-        self._exchange.audit.note_shared(gone)
+        self._exchange.audit.record_shared_origin(gone)
         self._come_back("is at work in another process too")
         text = (
             f"region {name}: origin {origin_name(gone)} is at work in another process too, as after memory of a process"

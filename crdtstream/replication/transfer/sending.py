@@ -38,7 +38,7 @@ class Transfer:
     def vector(self) -> VersionVector:
         return self._snapshot.vector
 
-    def note_staged(self, index: int) -> None:
+    def record_staged(self, index: int) -> None:
         """Release the chunks that the peer has staged: all below this index."""
         while self._first < min(index, self.sent):
             self._kept_bytes -= len(self._kept.popleft())
@@ -48,7 +48,7 @@ class Transfer:
         """Resume at this chunk on a new link; False if it is no longer kept."""
         if not self._first <= index <= self._first + len(self._kept):
             return False
-        self.note_staged(index)
+        self.record_staged(index)
         self.sent = index
         return True
 

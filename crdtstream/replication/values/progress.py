@@ -134,23 +134,23 @@ class ProgressTable:
         self._listened_ms = 0
         self.stalled_ms = 0
 
-    def hear_rows(self, rows: list[GrownRow], unheard: Unheard, rows_max: int, now_ms: int) -> bool:
+    def merge_rows(self, rows: list[GrownRow], unheard: Unheard, rows_max: int, now_ms: int) -> bool:
         """Merge what a peer sent of members, without those of which it is not heard; True where the first of them takes
         more than `rows_max`.
         """
         is_first = False
         for row in rows:
             is_unheard = unheard.rows and unheard.holds(row[0])
-            if not is_unheard and not self.hear_row(row, rows_max, now_ms):
+            if not is_unheard and not self.merge_row(row, rows_max, now_ms):
                 is_first = unheard.add(row[0], self.new_rows(row), now_ms) or is_first
         return is_first
 
-    def hear_row(self, row: GrownRow, rows_max: int, now_ms: int) -> bool:
+    def merge_row(self, row: GrownRow, rows_max: int, now_ms: int) -> bool:
         """Merge what a peer sent of a member; False, and no change, if that takes more than `rows_max`."""
         origin, durable, applied, life = row
         if not self.hear(origin, durable, applied, rows_max):
             return False
-        self.hear_life(origin, life, now_ms)
+        self.record_life(origin, life, now_ms)
         return True
 
     def hear(
@@ -178,7 +178,7 @@ class ProgressTable:
         """How many rows more it takes to keep this."""
         return self._members.get(row[0], NOBODY).new_rows(row[1], row[2])
 
-    def hear_life(self, origin: int, life: int, now_ms: int) -> None:
+    def record_life(self, origin: int, life: int, now_ms: int) -> None:
         """Record a sign of life; call it after `hear`."""
         member = self._members.get(origin)
         if member is not None and life > member.life:

@@ -32,7 +32,7 @@ from crdtstream.runtime.metrics.of_streams import stream_families
 from crdtstream.runtime.metrics.survey import Survey, SurveyedStream
 from crdtstream.runtime.ports import GatewayPort
 from crdtstream.runtime.tls.certificates import Certificates
-from crdtstream.runtime.tls.port import note_refusal, peer_name
+from crdtstream.runtime.tls.port import peer_name, record_refusal
 from crdtstream.storage.log import Log
 
 METRICS, HEALTH, READINESS = "/metrics", "/healthz", "/readyz"
@@ -79,7 +79,7 @@ class RegionGuard(Guard):
             self.context = loop.web_certificates.server_context()
 
     def tls_refused(self, transport: asyncio.Transport, reason: str) -> None:
-        note_refusal(self._context, f"{peer_name(transport)} of the HTTP port", reason)
+        record_refusal(self._context, f"{peer_name(transport)} of the HTTP port", reason)
 
     async def token_denied(self, transport: asyncio.BaseTransport) -> None:
         context = self._context

@@ -88,7 +88,7 @@ class GrpcTransport:
             now_ms=now_ms,
             schedule_turn=schedule_turn,
             admit=self._admit,
-            opened=self._note_opened,
+            opened=self._record_opened,
             failed=failed or _report,
             beat=self._beat,
             frames=self.frames,
@@ -215,7 +215,7 @@ class GrpcTransport:
         self._contests[origin] = (count, now_ms)
         return count > DISPLACED_MAX
 
-    def _note_opened(self, link: Link) -> None:
+    def _record_opened(self, link: Link) -> None:
         logger.info("link-opened", **_fields(link))
 
     def _linked(self, origin: int) -> Link | None:
@@ -228,14 +228,14 @@ class GrpcTransport:
         if self._peers.get(link.origin) is link:
             del self._peers[link.origin]
         if link.at_odds:
-            self._note_refusal(link.address if link.dialled else "", link.dialled)
+            self._record_refusal(link.address if link.dialled else "", link.dialled)
             self._warn("link-closed", _key(link), link.reason, {**_fields(link), **_traffic(link)})
         elif link.opened:
             logger.info("link-lost", reason=link.reason, **_fields(link), **_traffic(link))
         elif link.reason != SUPERSEDED:
             logger.debug("link-ended", reason=link.reason, **_fields(link))
 
-    def _note_refusal(self, peer: str, dialled: bool) -> None:
+    def _record_refusal(self, peer: str, dialled: bool) -> None:
         """Count a refusal; who dials in is not counted by address, because there may be any number of addresses."""
         self.refusals[DIALLED if dialled else ACCEPTED, peer] += 1
 
@@ -268,7 +268,7 @@ class GrpcTransport:
         except LOST:
             return
         except HandshakeRefused as refusal:
-            self._note_refusal("", False)
+            self._record_refusal("", False)
             self._warn("link-refused", host, str(refusal), {"address": host, "side": ACCEPTED})
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refusal))
         newcomer.link = self._open(False, host, region)
@@ -359,17 +359,17 @@ class GrpcTransport:
                     region = await self._handshake.complete(call, peer, nonce)
             except HandshakeRefused as refusal:
                 self._settings.node.peer_failed(peer, str(refusal))
-                self._note_refusal(peer, True)
+                self._record_refusal(peer, True)
                 self._warn("link-refused", peer, str(refusal), {"address": peer, "side": DIALLED})
                 return None
             except TimeoutError:
-                self._note_unreached(peer, "no answer")
+                self._record_unreached(peer, "no answer")
                 return None
             except LOST as error:
                 if is_refusal(error):
-                    self._note_refused(peer, reason_of(error))
+                    self._record_refused(peer, reason_of(error))
                 else:
-                    self._note_unreached(peer, await self._explained(peer, reason_of(error)))
+                    self._record_unreached(peer, await self._explained(peer, reason_of(error)))
                 return None
             self._unreached_s.pop(peer, None)
             self._settings.node.peer_met(peer, region)
@@ -402,15 +402,15 @@ class GrpcTransport:
             self._objections[peer] = (now_s, known)
         return known or reason
 
-    def _note_refused(self, peer: str, reason: str) -> None:
+    def _record_refused(self, peer: str, reason: str) -> None:
         """Note a refusal that came before the peer named its region. Others come later, by the link, and are told
         alike.
         """
         self._settings.node.peer_failed(peer, reason)
-        self._note_refusal(peer, True)
+        self._record_refusal(peer, True)
         self._warn("link-closed", f"{peer} 0", reason, {"peer": 0, "peer_name": "", "address": peer, "side": DIALLED})
 
-    def _note_unreached(self, peer: str, reason: str) -> None:
+    def _record_unreached(self, peer: str, reason: str) -> None:
         """Note a failed dial. When regions start or restart, some are late, so only a lasting failure is logged as a
         warning.
         """

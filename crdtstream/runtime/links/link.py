@@ -179,14 +179,14 @@ class Link:
                 break
             if message.HasField("refused"):
                 self._last_words = True
-                asyncio.get_running_loop().call_later(LAST_WORDS_S, self._heed_verdict)
+                asyncio.get_running_loop().call_later(LAST_WORDS_S, self._apply_verdict)
             envelope = self._packer.pack(message, apart)
             self._queue.append(envelope)
             self._queued.set()
             # A large message means that more is due now.
             full = 2 * size_of(envelope) >= message_bytes
         if not self._last_words:
-            self._heed_verdict()
+            self._apply_verdict()
 
     @property
     def message_bytes(self) -> int:
@@ -219,7 +219,7 @@ class Link:
         self._settings.node.link_closed(self.id, self.reason, self._settings.now_ms())
         self._settings.schedule_turn()
 
-    def _heed_verdict(self) -> None:
+    def _apply_verdict(self) -> None:
         if self.is_closed:
             return
         verdict = self._settings.node.link_verdict(self.id)
@@ -291,7 +291,7 @@ class Link:
             self._queued.clear()
             if self._last_words:
                 await stream.done_writing()
-                self._heed_verdict()
+                self._apply_verdict()
                 return
             self._settings.beat.ask()
 

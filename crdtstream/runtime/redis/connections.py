@@ -172,9 +172,9 @@ class Connections:
         transport.write(reply)
         size = transport.get_write_buffer_size()
         if size or self._unread.total_bytes:
-            self._note_unread(client_id, size)
+            self._record_unread(client_id, size)
 
-    def _note_unread(self, client_id: int, size: int) -> None:
+    def _record_unread(self, client_id: int, size: int) -> None:
         limits = self._node.limits
         self._unread.note(client_id, size)
         if size > limits.output_bytes_max:

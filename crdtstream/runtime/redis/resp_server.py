@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.redis.connections import Connection, Connections, clients_within_files
-from crdtstream.runtime.tls.port import TlsPort, note_refusal, peer_name
+from crdtstream.runtime.tls.port import TlsPort, peer_name, record_refusal
 from crdtstream.runtime.turns import RegionFailed
 
 BACKLOG = 511
@@ -48,7 +48,7 @@ class RespServer(Connections):
         return f"{bind}:{server.sockets[0].getsockname()[1]}"
 
     def _refuse_tls(self, transport: asyncio.Transport, reason: str) -> None:
-        note_refusal(self._node.context, peer_name(transport), reason)
+        record_refusal(self._node.context, peer_name(transport), reason)
         self._loop.schedule()
 
     def stop(self) -> None:

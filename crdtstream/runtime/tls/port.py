@@ -83,7 +83,7 @@ class TlsPort:
             protocol.connection_made(encrypted)
 
 
-def note_refusal(context: Context, client: str, reason: str) -> None:
+def record_refusal(context: Context, client: str, reason: str) -> None:
     """Count a client whose handshake failed, and tell the log."""
     context.statistics.refused_handshakes += 1
     warn(context, context.alarms.handshakes, "tls-client-refused", f"TLS client {client} refused: {reason}")

@@ -48,7 +48,7 @@ class View:
             identity = entry_id(self.entries)
             self.trees[ORIGIN].append(identity, self.entries, encode_entry(identity, [b"f", b"v"]))
             if not self.trees[ORIGIN].tip:
-                self.chains.note_grown(ORIGIN, self.trees[ORIGIN])
+                self.chains.record_grown(ORIGIN, self.trees[ORIGIN])
 
     def read(self, consumer: bytes = b"c", count: int = -1, noack: bool = False) -> list[int]:
         before = set(self.wanted())
@@ -78,7 +78,7 @@ class View:
     def remove(self, number: int) -> None:
         last = self.trees[ORIGIN].last_id()
         if last is not None and self.trees[ORIGIN].remove_counters(number, number):
-            self.chains.note_shrunk(self.trees[ORIGIN], last)
+            self.chains.record_shrunk(self.trees[ORIGIN], last)
             self.group.unsettle(ORIGIN)
 
     def set_position(self, to: int) -> None:
@@ -321,7 +321,7 @@ def test_several_origins_are_read_in_the_order_of_ids() -> None:
     view = View(2)
     view.trees[2] = EntryTree()
     view.trees[2].append((1, 5), 7, encode_entry((1, 5), [b"f", b"v"]))
-    view.chains.note_grown(2, view.trees[2])
+    view.chains.record_grown(2, view.trees[2])
     delivery = view.group.next_entries(view.chains, 2)
     assert delivery.intervals.as_dict() == {1: [(ID_MIN, (1, 0))], 2: [(ID_MIN, (1, 5))]}
     assert b"".join(delivery.chunks) == encode_entry((1, 0), [b"f", b"v"]) + encode_entry((1, 5), [b"f", b"v"])
@@ -332,7 +332,7 @@ def test_what_alternating_origins_wrote_becomes_pending_as_one_slice_of_each() -
     view.trees[2] = EntryTree()
     for ms in (1, 2, 3):
         view.trees[2].append((ms, 5), ms, encode_entry((ms, 5), [b"f", b"v"]))
-    view.chains.note_grown(2, view.trees[2])
+    view.chains.record_grown(2, view.trees[2])
     delivery = view.group.next_entries(view.chains, 5)
     slices = {origin: [(one.low, one.high) for one in found] for origin, found in joined(delivery.runs).items()}
     assert len(delivery.runs) == 5 and slices == {1: [(0, 3)], 2: [(0, 2)]}

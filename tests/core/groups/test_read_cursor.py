@@ -47,7 +47,7 @@ class PlaceMachine(RuleBasedStateMachine):
             tree.append(entry_id, self.top, encode_entry(entry_id, [b"f", b"v"]))
             self.ids[origin].append(entry_id)
         if not tree.tip:
-            self.chains.note_grown(origin, tree)
+            self.chains.record_grown(origin, tree)
 
     @rule(count=st.integers(-1, 3), noack=st.booleans())
     def read(self, count: int, noack: bool) -> None:
@@ -71,7 +71,7 @@ class PlaceMachine(RuleBasedStateMachine):
             return
         entry_id = data.draw(st.sampled_from(ids))
         tree.remove_counters(entry_id[0], entry_id[0])
-        self.chains.note_shrunk(tree, last)
+        self.chains.record_shrunk(tree, last)
         ids.remove(entry_id)
         if not tree.count:
             del self.trees[origin]
@@ -105,7 +105,7 @@ def group_of(entries: int) -> tuple[Group, Chains[EntryTree], ByOrigin[EntryTree
     trees[1] = EntryTree()
     for number in range(1, entries + 1):
         trees[1].append((number, 0), number, encode_entry((number, 0), [b"f", b"v"]))
-    chains.note_grown(1, trees[1])
+    chains.record_grown(1, trees[1])
     return Group((1, 1), Position(), -1), chains, trees
 
 

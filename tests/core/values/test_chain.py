@@ -60,7 +60,7 @@ class ChainsMachine(RuleBasedStateMachine):
         top = max([entry_id for one in others for entry_id in self.extents[one].ids], default=None)
         extent.ids |= ids if top is None else {(top[0] + ms, top[1] + seq) for ms, seq in ids}
         if not extent.tip:
-            self.chains.note_grown(origin, extent)
+            self.chains.record_grown(origin, extent)
 
     @precondition(lambda self: self.extents)
     @rule(data=st.data())
@@ -69,7 +69,7 @@ class ChainsMachine(RuleBasedStateMachine):
         extent = self.extents[origin]
         last = max(extent.ids)
         extent.ids -= data.draw(st.sets(st.sampled_from(sorted(extent.ids)), min_size=1))
-        self.chains.note_shrunk(extent, last)
+        self.chains.record_shrunk(extent, last)
         if not extent.ids:
             del self.extents[origin]
 
@@ -109,7 +109,7 @@ def started(count: int) -> tuple[Chains[Ids], dict[int, Ids]]:
     chains: Chains[Ids] = Chains()
     extents = {1 + 256 * (number * 7_919 % 10_007): Ids({(number, 1), (number, 2)}) for number in range(1, count + 1)}
     for origin, extent in extents.items():
-        chains.note_grown(origin, extent)
+        chains.record_grown(origin, extent)
     return chains, extents
 
 
@@ -134,7 +134,7 @@ def test_two_processes_of_one_region_are_two_chains_however_often_they_start() -
         extent = extents[live[side]]
         extent.ids.add((step, side))
         if not extent.tip:
-            chains.note_grown(live[side], extent)
+            chains.record_grown(live[side], extent)
         chains.check(extents)
     assert len(extents) == 40 and len(chains.all) <= 4
 
@@ -143,9 +143,9 @@ def test_what_begins_below_something_that_left_gets_another_chain() -> None:
     """Who passed what had been in a chain need not look below its end again."""
     chains, extents = started(1)
     extents[1 + 256 * 7_919].ids = {(1, 1)}
-    chains.note_shrunk(extents[1 + 256 * 7_919], (9, 9))
+    chains.record_shrunk(extents[1 + 256 * 7_919], (9, 9))
     late = extents[513] = Ids({(5, 5)})
-    chains.note_grown(513, late)
+    chains.record_grown(513, late)
     assert [len(chain.extents) for chain in chains.all] == [1, 1]
     chains.check(extents)
 

@@ -117,6 +117,6 @@ def test_a_peer_that_gave_a_transfer_up_and_needs_it_no_more_is_served_from_the_
     assert sender.handover.is_sending
     receiver(cluster).fetching.abandon("of the test")
     # As if it had come by another route.
-    sender._feed.note_covered(cluster.node(1).replica.applied.vector)
+    sender._feed.record_covered(cluster.node(1).replica.applied.vector)
     sender.handover.heard_progress(cluster.node(1).exchange.transfers)
     assert not sender.handover.is_sending and not sender._feed.behind

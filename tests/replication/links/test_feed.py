@@ -94,9 +94,9 @@ def test_a_peer_that_is_slow_is_sent_few_messages() -> None:
         counts.append(len(message.batches.payloads))
     assert counts == [1, 1, 1, 1, *[0] * 96]
     # Until it has confirmed one of them.
-    feed.note_progress(feed.total_bytes // 4 - 1, None)
+    feed.record_progress(feed.total_bytes // 4 - 1, None)
     assert sizes(feed, log) == []
-    feed.note_progress(feed.total_bytes // 4, None)
+    feed.record_progress(feed.total_bytes // 4, None)
     assert sizes(feed, log) == [96]
     feed.check()
 

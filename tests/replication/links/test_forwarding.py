@@ -32,23 +32,23 @@ def test_a_call_goes_out_once_over_its_link() -> None:
 def test_a_reply_ends_its_call() -> None:
     forwarding = Forwarding()
     number = asked(forwarding, 1)
-    forwarding.hear_answer(2, number, b"from another link")
-    forwarding.hear_answer(1, number, b"r")
-    forwarding.hear_answer(1, number, b"twice")
-    assert forwarding.take_replies() == [(number, b"r")]
-    assert forwarding.take_replies() == []
+    forwarding.receive_answer(2, number, b"from another link")
+    forwarding.receive_answer(1, number, b"r")
+    forwarding.receive_answer(1, number, b"twice")
+    assert forwarding.drain_replies() == [(number, b"r")]
+    assert forwarding.drain_replies() == []
 
 
 def test_a_reply_waits_until_its_turn_is_served() -> None:
     forwarding = Forwarding()
-    forwarding.hear_call(1, 7, b"p")
-    (call,) = forwarding.take_arrived()
+    forwarding.receive_call(1, 7, b"p")
+    (call,) = forwarding.drain_arrived()
     forwarding.answer(call, b"r")
     assert sent(forwarding, 1, served=100) == ([], [])
     forwarding.end_turn(5)
     assert sent(forwarding, 1, served=4) == ([], [])
-    forwarding.hear_call(1, 8, b"p")
-    forwarding.answer(forwarding.take_arrived()[0], b"r")
+    forwarding.receive_call(1, 8, b"p")
+    forwarding.answer(forwarding.drain_arrived()[0], b"r")
     assert sent(forwarding, 1, served=5) == ([], [7])
     forwarding.end_turn(6)
     assert sent(forwarding, 1, served=6) == ([], [8])
@@ -64,10 +64,10 @@ def test_a_message_is_bounded_but_always_carries_one() -> None:
 def test_a_closed_link_ends_its_calls_and_forgets_those_of_its_peer() -> None:
     forwarding = Forwarding()
     here, there = asked(forwarding, 1), asked(forwarding, 2)
-    forwarding.hear_call(1, 7, b"p")
+    forwarding.receive_call(1, 7, b"p")
     forwarding.leave(1)
-    assert forwarding.take_replies() == [(here, None)]
-    assert forwarding.take_arrived() == []
+    assert forwarding.drain_replies() == [(here, None)]
+    assert forwarding.drain_arrived() == []
     assert sent(forwarding, 1) == ([], [])
     assert sent(forwarding, 2) == ([there], [])
 
@@ -76,20 +76,20 @@ def test_time_ends_a_call() -> None:
     forwarding = Forwarding()
     late, early = asked(forwarding, 1, deadline_ms=200), asked(forwarding, 1, deadline_ms=100)
     forwarding.tick(99)
-    assert forwarding.take_replies() == []
+    assert forwarding.drain_replies() == []
     forwarding.tick(100)
-    assert forwarding.take_replies() == [(early, None)]
-    forwarding.hear_answer(1, early, b"too late")
-    forwarding.hear_answer(1, late, b"r")
-    assert forwarding.take_replies() == [(late, b"r")]
+    assert forwarding.drain_replies() == [(early, None)]
+    forwarding.receive_answer(1, early, b"too late")
+    forwarding.receive_answer(1, late, b"r")
+    assert forwarding.drain_replies() == [(late, b"r")]
 
 
 def test_a_large_call_and_a_large_reply_go_in_two_messages() -> None:
     """Each of them may take half of what a message may have."""
     forwarding = Forwarding()
     call = asked(forwarding, 1, b"c" * 500)
-    forwarding.hear_call(1, 7, b"asks")
-    (arrived,) = forwarding.take_arrived()
+    forwarding.receive_call(1, 7, b"asks")
+    (arrived,) = forwarding.drain_arrived()
     forwarding.answer(arrived, b"a" * 500)
     forwarding.end_turn(1)
     assert sent(forwarding, 1, served=1, bytes_max=100) == ([call], [])

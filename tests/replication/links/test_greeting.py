@@ -210,4 +210,4 @@ def test_a_birth_that_tells_of_too_small_batches_is_refused() -> None:
     with pytest.raises(WireError, match="batch_bytes_max = 1 is told, less than the minimum 4096"):
         check_hello(greeting)
     with pytest.raises(WireError, match="batch_bytes_max = 1 is told, less than the minimum 4096"):
-        Heard().take_met(wire.Met(births=[row]))
+        Heard().receive_met(wire.Met(births=[row]))

@@ -268,7 +268,7 @@ def test_a_restart_of_batches_does_not_end_a_state_that_nobody_offered() -> None
 def test_a_state_that_nobody_offered_is_needed_also_when_an_offer_is_withdrawn() -> None:
     west, link = two_links()
     stuck(link)
-    link.sessions[1].handover.take_offer(VersionVector(), west.look(), 0)
+    link.sessions[1].handover.receive_offer(VersionVector(), west.look(), 0)
     link.pump()
     assert west.vector.get(ELSEWHERE) == 5
 

@@ -165,7 +165,7 @@ def gapped() -> History:
         vector.advance(1, position)
         history.note(position, 1, position, vector)
     vector.merge(VersionVector({2: 7, 3: 4}))
-    history.note_gap(6, VersionVector({2: 7, 3: 4}), vector)
+    history.record_gap(6, VersionVector({2: 7, 3: 4}), vector)
     for position in range(7, 12):
         vector.advance(1, position - 1)
         history.note(position, 1, position, vector)
@@ -240,7 +240,7 @@ def test_a_history_that_begins_again_serves_nothing_from_before() -> None:
     history, log, _ = history_of([1, 2] * MILESTONE_RECORDS)
     last = log.last_position
     other = VersionVector({1: 5, 3: 7})
-    history.note_gap(last, VersionVector({3: 7}), other)
+    history.record_gap(last, VersionVector({3: 7}), other)
     history.begin_again(last + 1, other)
     assert history.first_position() == last + 1
     assert history.needed() == other and history.gaps() == []
@@ -257,11 +257,11 @@ def test_durable_is_what_was_noted_up_to_the_synced_position() -> None:
     history.note(1, 1, 1, VersionVector({1: 1}))
     history.open(FakeLog(2), 2, VersionVector({1: 4}))
     history.note(3, 2, 5, VersionVector({1: 4, 2: 5}))
-    history.note_gap(4, VersionVector({3: 7, 4: 1}), VersionVector({1: 4, 2: 5, 3: 7, 4: 1}))
+    history.record_gap(4, VersionVector({3: 7, 4: 1}), VersionVector({1: 4, 2: 5, 3: 7, 4: 1}))
     history.check()
     seen = []
     for position in (1, 2, 3, 4):
-        history.take_synced(position, durable)
+        history.record_synced(position, durable)
         seen.append(durable.as_dict())
     assert seen == [{}, {1: 4}, {1: 4, 2: 5}, {1: 4, 2: 5, 3: 7, 4: 1}]
 
@@ -271,9 +271,9 @@ def test_what_was_replaced_is_never_durable() -> None:
     history.note(8, 1, 5, VersionVector({1: 5}))
     history.begin_again(10, VersionVector({2: 3}))
     history.note(10, 257, 1, VersionVector({2: 3, 257: 1}))
-    history.take_synced(9, durable)
+    history.record_synced(9, durable)
     assert durable.as_dict() == {2: 3}
-    history.take_synced(10, durable)
+    history.record_synced(10, durable)
     assert durable.as_dict() == {2: 3, 257: 1}
 
 

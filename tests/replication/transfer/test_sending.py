@@ -35,7 +35,7 @@ def test_all_chunks_go_in_order() -> None:
     for index, chunk in sent(one):
         staging.stage(index, chunk)
     assert staging.is_done() and one.is_sent() and not one.is_staged()
-    one.note_staged(staging.next)
+    one.record_staged(staging.next)
     assert one.is_staged()
     one.check()
 
@@ -44,17 +44,17 @@ def test_the_window_closes_and_opens() -> None:
     one, _ = transfer()
     first = sent(one, 3 * CHUNK)
     assert [index for index, _ in first] == [0, 1, 2]
-    one.note_staged(1)
+    one.record_staged(1)
     assert [index for index, _ in sent(one, 3 * CHUNK)] == [3]
     assert not one.is_sent()
-    one.note_staged(100)
+    one.record_staged(100)
     assert [index for index, _ in sent(one, 3 * CHUNK)] == [4, 5, 6]
 
 
 def test_a_lost_link_goes_on_where_it_stopped() -> None:
     one, replica = transfer()
     pieces = dict(sent(one, 4 * CHUNK))
-    one.note_staged(1)
+    one.record_staged(1)
     replica.delete_stream((0, b"x"))
     assert one.resume(2)
     again = dict(sent(one, WIDE))
@@ -69,7 +69,7 @@ def test_a_lost_link_goes_on_where_it_stopped() -> None:
 def test_chunks_that_are_gone_or_never_were_cannot_be_resumed() -> None:
     one, _ = transfer()
     sent(one, 4 * CHUNK)
-    one.note_staged(2)
+    one.record_staged(2)
     assert not one.resume(1)
     assert not one.resume(5)
     assert one.resume(4)

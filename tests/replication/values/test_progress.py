@@ -119,22 +119,22 @@ def test_an_applied_vector_holds_nothing() -> None:
 def test_the_origin_that_gave_the_last_sign_of_life_speaks_for_its_region() -> None:
     table = ProgressTable()
     heard(table, 2 + 512, vector(s1=5))
-    table.hear_life(2 + 512, 7, 1_000)
+    table.record_life(2 + 512, 7, 1_000)
     assert table.holders(1, 5) == {2}
     heard(table, 2, NOTHING)
-    table.hear_life(2, 1, 2_000)
+    table.record_life(2, 1, 2_000)
     assert table.holders(1, 5) == set(), "what the origin before it held may be lost"
-    table.hear_life(2 + 512, 8, 3_000)
+    table.record_life(2 + 512, 8, 3_000)
     assert table.holders(1, 5) == {2}
 
 
 def test_a_sign_of_life_is_heard_once_and_by_the_own_clock() -> None:
     table = ProgressTable()
-    table.hear_life(2, 1, 1_000)
+    table.record_life(2, 1, 1_000)
     assert table.sign_ms(2) == 0, "nothing was heard of its vectors"
     heard(table, 2, NOTHING)
     for life, now_ms, sign_ms in ((3, 1_000, 1_000), (3, 2_000, 1_000), (2, 2_000, 1_000), (4, 2_500, 2_500)):
-        table.hear_life(2, life, now_ms)
+        table.record_life(2, life, now_ms)
         assert table.sign_ms(2) == sign_ms
     table.set_back(700)
     assert table.sign_ms(2) == 700
@@ -146,11 +146,11 @@ def test_while_this_region_did_not_listen_nobody_was_silent() -> None:
     heard(table, 2, NOTHING)
     heard(table, 3, NOTHING)
     assert table.listen(1_000, 250) == 0, "it listens for the first time"
-    table.hear_life(2, 1, 1_100)
+    table.record_life(2, 1, 1_100)
     assert table.listen(1_250, 250) == 0 and table.sign_ms(2) == 1_100
     assert table.listen(2_250, 250) == 750 and table.stalled_ms == 750
     assert table.sign_ms(2) == 1_850 and table.sign_ms(3) == 0
-    table.hear_life(2, 2, 3_000)
+    table.record_life(2, 2, 3_000)
     assert table.listen(3_000, 250) == 500 and table.sign_ms(2) == 3_000, "no sign comes from the future"
     assert table.listen(1_000, 250) == 0 and table.listen(1_100, 250) == 0, "the clock was set back"
 
@@ -159,7 +159,7 @@ def test_a_region_that_never_listens_as_often_as_it_should_sees_silence_all_the_
     table = ProgressTable()
     heard(table, 2, NOTHING)
     table.listen(1_000, 250)
-    table.hear_life(2, 1, 1_000)
+    table.record_life(2, 1, 1_000)
     for now_ms in range(1_300, 4_001, 300):
         assert table.listen(now_ms, 250) == 50
     assert 4_000 - table.sign_ms(2) == 10 * 250
@@ -169,7 +169,7 @@ def test_who_was_heard_from_last_since_then() -> None:
     table = ProgressTable()
     for origin, now_ms in ((2, 1_000), (258, 3_000), (514, 2_000), (3, 9_000)):
         heard(table, origin, NOTHING)
-        table.hear_life(origin, 1, now_ms)
+        table.record_life(origin, 1, now_ms)
     assert table.heard_since(2, 0, 2) == 258
     assert table.heard_since(2, 0, 258) == 514
     assert table.heard_since(2, 3_000, 2) == 0
