@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 Vector = Mapping[str, int]
@@ -115,3 +115,12 @@ def is_database(name: str) -> bool:
 def lacking(held: Vector, applied: Vector) -> int:
     """How many effects of `held` are not in `applied`."""
     return sum(max(0, counter - applied.get(origin, 0)) for origin, counter in held.items())
+
+
+def union(vectors: Iterable[Vector]) -> dict[str, int]:
+    """The least vector that contains all of these."""
+    found: dict[str, int] = {}
+    for vector in vectors:
+        for origin, counter in vector.items():
+            found[origin] = max(counter, found.get(origin, 0))
+    return found

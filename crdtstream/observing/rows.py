@@ -8,6 +8,8 @@ from typing import Any
 
 # What a region answers to questions about a link.
 LINK_SELF, LINK_OPEN, LINK_TRANSFER = "self", "open", "transfer"
+# The state of an origin whose membership has ended.
+EVICTED = "evicted"
 
 
 @dataclass(frozen=True)
