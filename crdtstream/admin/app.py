@@ -2,18 +2,16 @@
 
 Exit codes, for scripts: 0 all regions replied alike, 1 they differ, 2 wrong usage, or an eviction, a start-over or a
 leave was rejected, 3 a region did not answer. `xrange` compares every entry of its range, `xlen` the lengths alone.
+`status` has two: 0 all is well, 1 it is not.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import Progress
-from rich.table import Table
 
 from crdtstream.admin import leaving
 from crdtstream.admin.access import (
@@ -33,54 +31,55 @@ from crdtstream.admin.comparison import (
     named_rows,
     text_of,
 )
+from crdtstream.admin.differences import diff
+from crdtstream.admin.group import AdminGroup, use_profile
+from crdtstream.admin.groups import groups
+from crdtstream.admin.output import REFUSED, finish
+from crdtstream.admin.peers import table_of_members, table_of_peers
 from crdtstream.admin.ranges import compare_range
 from crdtstream.admin.regions import TIMEOUT_S, Regions
 from crdtstream.admin.screen import screen
+from crdtstream.admin.settings import AdminSettings, state
+from crdtstream.admin.users import acl
+from crdtstream.admin.watching import status, top
 from crdtstream.observing.access import Access
 from crdtstream.observing.asking import RegionAnswer
 
-app = typer.Typer(no_args_is_help=True, help="Query one or all regions, side by side; differences are marked.")
+app = typer.Typer(
+    cls=AdminGroup, no_args_is_help=True, help="Query one or all regions, side by side; differences are marked."
+)
+app.command()(status)
+app.command()(top)
+app.command()(groups)
+app.command()(diff)
+app.add_typer(acl, name="acl")
 
 KeyArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
 GroupArgument = Annotated[str, typer.Argument(help="Name of the consumer group.")]
 EACH = frozenset(
     ("link", "silent-ms", "lag", "durable-lag", "address", "origin", "held-back-bytes", "unlinked-ms", "reason")
 )
-REFUSED = 2
 POLL_S = 0.2
 
 
-class AdminSettings:
-    """The options before the subcommand. No region is asked before the subcommand is known to be right."""
-
-    def __init__(self, context: typer.Context, nodes: list[str], access: Access, timeout_s: float) -> None:
-        self._context = context
-        self._nodes = nodes
-        self._access = access
-        self._timeout_s = timeout_s
-        self.as_json = False
-        self.console = screen()
-
-    @cached_property
-    def regions(self) -> Regions:
-        if not self._nodes:
-            raise typer.BadParameter("name at least one region: --node HOST:PORT", param_hint="--node")
-        regions = Regions(self._nodes, self._access, self._timeout_s)
-        self._context.call_on_close(regions.close)
-        return regions
-
-
-@app.callback()
+@app.callback(epilog="These options may be given before or after the sub-command.")
 def settings(
     context: typer.Context,
     node: Annotated[
         list[str] | None,
-        typer.Option(help="HOST:PORT of a region's Redis port; at least one.", show_default=False),
+        typer.Option(
+            envvar="CRDTSTREAM_NODES",
+            help="HOST:PORT of a region's Redis port; those that it knows are found. May be repeated.",
+            show_default=False,
+        ),
     ] = None,
+    only: Annotated[bool, typer.Option("--only", help="Ask only the regions named with --node.")] = False,
     timeout_s: Annotated[
         float,
         typer.Option(
-            "--timeout", help="Seconds within which all regions must answer; for each page of a walk.", min=0.01
+            "--timeout",
+            help="Seconds for the whole command; for each page of xrange and digest --each.",
+            min=0.01,
         ),
     ] = TIMEOUT_S,
     user: UserOption = None,
@@ -89,6 +88,16 @@ def settings(
     cert: CertificateOption = None,
     key: KeyFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    _profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            envvar="CRDTSTREAM_PROFILE",
+            help="Profile that gives the options above which are not given, from ~/.config/crdtstream/profiles.toml.",
+            is_eager=True,
+            callback=use_profile,
+        ),
+    ] = None,
 ) -> None:
     """Query one or all regions, side by side; differences are marked."""
     for address in node or []:
@@ -96,8 +105,7 @@ def settings(
         if problem:
             raise typer.BadParameter(problem)
     access = Access(user, password_of(password_file), cacert, cert, key)
-    context.obj = AdminSettings(context, node or [], access, timeout_s)
-    context.obj.as_json = as_json
+    context.obj = AdminSettings(context, node or [], access, timeout_s, only, as_json)
 
 
 @app.command()
@@ -153,16 +161,30 @@ def pending_answer(answer: RegionAnswer) -> RegionAnswer:
 
 
 @app.command()
-def regions(context: typer.Context) -> None:
-    """Show the links of each region: linked peers and what they lack, unlinked ones with time and reason."""
-    finish(context, "CRDT.REGIONS", compare(links(context), EACH))
+def regions(
+    context: typer.Context,
+    every: Annotated[bool, typer.Option("--all", help="Also the links to regions that were evicted.")] = False,
+) -> None:
+    """Show the links of each region, a row for each: linked peers and what they lack, unlinked ones with time and
+    reason. The JSON has all.
+    """
+    answers = state(context).regions.ask("CRDT.REGIONS")
+    members = [] if every else state(context).regions.ask("CRDT.MEMBERS")
+    comparison = compare(named_rows(answers), EACH)
+    finish(context, "CRDT.REGIONS", comparison, table=table_of_peers(answers, members))
 
 
 @app.command()
-def members(context: typer.Context) -> None:
-    """Show the members of the cluster: what each origin lacks, and how much of each region's log is kept for it."""
+def members(
+    context: typer.Context,
+    every: Annotated[bool, typer.Option("--all", help="Also origins that were evicted or followed by others.")] = False,
+) -> None:
+    """Show the members of the cluster, a row for each: what each origin lacks, and how much log is kept for it. The
+    JSON has all.
+    """
     answers = state(context).regions.ask("CRDT.MEMBERS")
-    finish(context, "CRDT.MEMBERS", compare(named_rows(answers, b"origin"), EACH))
+    comparison = compare(named_rows(answers, b"origin"), EACH)
+    finish(context, "CRDT.MEMBERS", comparison, table=table_of_members(answers, every))
 
 
 @app.command()
@@ -176,7 +198,7 @@ def evict(
     Shows each evicted origin with the last of its effects that counts for groups.
     """
     words = ["CRDT.EVICT", region] + (["FORCE"] if force else [])
-    answer = state(context).regions.ask_first(*words)
+    answer = state(context).first.ask_first(*words)
     comparison = compare([answer])
     refused = REFUSED if answer.error and not answer.unreachable else comparison.code
     finish(context, " ".join(words), RegionComparison(comparison.regions, comparison.rows, refused))
@@ -192,7 +214,7 @@ def start_over(
     Clients get -LOADING meanwhile. When this returns, the region's origin has ended and it continues as another one.
     """
     words = ["CRDT.STARTOVER", source]
-    regions = state(context).regions
+    regions = state(context).first
     done = int(regions.fields_of_first().get("start_overs", "0"))
     answer = regions.ask_first(*words)
     answer = answer if answer.error else started_over(regions, done)
@@ -229,9 +251,9 @@ def leave(
     """
     settings = state(context)
     if abort:
-        answer = settings.regions.ask_first("CRDT.LEAVE", "ABORT")
+        answer = settings.first.ask_first("CRDT.LEAVE", "ABORT")
     else:
-        answer = leaving.leave(settings.regions, screen(stderr=True))
+        answer = leaving.leave(settings.first, screen(stderr=True))
     comparison = compare([answer])
     refused = REFUSED if answer.error and not answer.unreachable else comparison.code
     title = "CRDT.LEAVE ABORT" if abort else "CRDT.LEAVE"
@@ -283,62 +305,5 @@ def compare_each(settings: AdminSettings) -> RegionComparison:
     return RegionComparison(names, rows, code)
 
 
-# Output
-
-
-def state(context: typer.Context) -> AdminSettings:
-    found = context.obj
-    assert isinstance(found, AdminSettings)
-    return found
-
-
 def ask(context: typer.Context, title: str, *words: str | int) -> None:
     finish(context, title, compare(state(context).regions.ask(*words)))
-
-
-def finish(
-    context: typer.Context,
-    title: str,
-    comparison: RegionComparison,
-    caption: str = "",
-    notes: dict[str, Any] | None = None,
-) -> None:
-    """Print the comparison and exit with its code; `notes` are further fields of the JSON."""
-    settings = state(context)
-    if settings.as_json:
-        typer.echo(json.dumps(as_json(title, comparison) | (notes or {}), ensure_ascii=False, indent=2))
-    else:
-        settings.console.print(as_table(title, comparison))
-        if caption:
-            settings.console.print(caption)
-    raise typer.Exit(comparison.code)
-
-
-def as_json(title: str, comparison: RegionComparison) -> dict[str, Any]:
-    return {
-        "command": title,
-        "regions": comparison.regions,
-        "agree": comparison.code == AGREE,
-        "rows": [
-            {
-                "field": row.field,
-                "values": dict(zip(comparison.regions, row.cells, strict=True)),
-                "differs": row.differs,
-            }
-            for row in comparison.rows
-        ],
-    }
-
-
-def as_table(title: str, comparison: RegionComparison) -> Table:
-    table = Table(title=title, title_justify="left", header_style="bold")
-    table.add_column("")
-    table.add_column("field")
-    for region in comparison.regions:
-        table.add_column(region, overflow="fold")
-    for row in comparison.rows:
-        mark, style = ("≠", "bold red") if row.differs else ("", "")
-        table.add_row(mark, row.field, *row.cells, style=style)
-    if not comparison.rows:
-        table.caption = "nothing to show: the regions agree"
-    return table

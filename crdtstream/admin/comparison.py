@@ -32,12 +32,16 @@ LOCAL = frozenset(
 MISSING = "-"
 
 
+# Numbers stay numbers, for programs.
+Cell = str | int
+
+
 @dataclass(frozen=True)
 class ComparisonRow:
     """One field in every region; `differs` is always false for a local field."""
 
     field: str
-    cells: list[str]
+    cells: list[Cell]
     differs: bool
 
 
@@ -61,24 +65,28 @@ def text_of(value: Any) -> str:
     return str(value)
 
 
-def fields_of(value: Any) -> dict[str, str]:
-    """Return the fields of a reply, name -> text; see the module docstring."""
+def cell_of(value: Any) -> Cell:
+    return value if isinstance(value, int) else text_of(value)
+
+
+def fields_of(value: Any) -> dict[str, Cell]:
+    """Return the fields of a reply, name -> text or number; see the module docstring."""
     if not isinstance(value, list):
-        return {"value": text_of(value)}
+        return {"value": cell_of(value)}
     if value and all(isinstance(item, list) for item in value):
         return _named_elements(value)
     if len(value) % 2 == 0 and all(isinstance(name, bytes) for name in value[::2]):
-        return {text_of(name): text_of(item) for name, item in zip(value[::2], value[1::2], strict=True)}
-    return {str(index): text_of(item) for index, item in enumerate(value, 1)}
+        return {text_of(name): cell_of(item) for name, item in zip(value[::2], value[1::2], strict=True)}
+    return {str(index): cell_of(item) for index, item in enumerate(value, 1)}
 
 
-def _named_elements(elements: list[list[Any]]) -> dict[str, str]:
+def _named_elements(elements: list[list[Any]]) -> dict[str, Cell]:
     """Name entries by ID, and maps by their name and field; further elements with the same name get an apostrophe."""
-    fields: dict[str, str] = {}
+    fields: dict[str, Cell] = {}
     for element in elements:
         if element and element[0] in (b"name", b"region"):
             inner = fields_of(element)
-            name = inner.pop(text_of(element[0]))
+            name = str(inner.pop(text_of(element[0])))
             fields.update({f"{name} {field}": text for field, text in inner.items()})
         else:
             name = text_of(element[0]) if element else ""
@@ -115,7 +123,7 @@ def _named(row: dict[bytes, Any], field: bytes, names: dict[Any, bytes]) -> list
 
 def compare(answers: list[RegionAnswer], local: frozenset[str] = LOCAL) -> RegionComparison:
     """Compare replies side by side; a region that did not answer is a column with its error."""
-    fields = [{} if answer.error else fields_of(answer.value) for answer in answers]
+    fields: list[dict[str, Cell]] = [{} if answer.error else fields_of(answer.value) for answer in answers]
     names = list(dict.fromkeys(name for known in fields for name in known))
     rows = [_row(name, answers, fields, local) for name in names]
     if any(answer.error for answer in answers):
@@ -123,14 +131,14 @@ def compare(answers: list[RegionAnswer], local: frozenset[str] = LOCAL) -> Regio
     return RegionComparison([answer.region for answer in answers], rows, _code(answers, rows))
 
 
-def _row(name: str, answers: list[RegionAnswer], fields: list[dict[str, str]], local: frozenset[str]) -> ComparisonRow:
+def _row(name: str, answers: list[RegionAnswer], fields: list[dict[str, Cell]], local: frozenset[str]) -> ComparisonRow:
     cells = [known.get(name, MISSING) for known in fields]
     compared = [cell for cell, answer in zip(cells, answers, strict=True) if not answer.unreachable]
     return ComparisonRow(name, cells, name.rpartition(" ")[2] not in local and len(set(compared)) > 1)
 
 
 def _error_row(answers: list[RegionAnswer]) -> ComparisonRow:
-    cells = [answer.error for answer in answers]
+    cells: list[Cell] = [answer.error for answer in answers]
     answered = [answer.error for answer in answers if not answer.unreachable]
     return ComparisonRow("error", cells, len(set(answered)) > 1)
 

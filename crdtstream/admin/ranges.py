@@ -24,10 +24,11 @@ PAGE_ENTRIES = 1_000
 
 
 class Range:
-    """The result: the first rows, and further ones that differ, at most `shown_max` of each."""
+    """The result: the first rows, at most `first_max`, and further ones that differ, at most `shown_max`."""
 
-    def __init__(self, shown_max: int) -> None:
+    def __init__(self, shown_max: int, first_max: int) -> None:
         self.shown_max = shown_max
+        self.first_max = first_max
         self.compared = 0
         self.differing = 0
         self.complete = True
@@ -48,7 +49,7 @@ class Range:
         for row in sorted(found.rows[has_error:], key=place):
             self.compared += 1
             self.differing += row.differs
-            if len(self._first) < self.shown_max:
+            if len(self._first) < self.first_max:
                 self._first.append(row)
             elif row.differs and len(self._later) < self.shown_max:
                 self._later.append(row)
@@ -64,25 +65,40 @@ class Range:
         return f"{self.compared:,} entries compared, {self.differing:,} different, {shown:,} shown{whole}"
 
 
-def compare_range(regions: Regions, key: str, start: str, end: str, shown_max: int, compared_max: int) -> Range:
-    """Compare entries of the range, at most `compared_max` of them; all if that is 0."""
-    result = Range(shown_max)
-    for answers, left in stretches(regions, key, start, end):
+def compare_range(
+    regions: Regions,
+    key: str,
+    start: str,
+    end: str,
+    shown_max: int,
+    compared_max: int = 0,
+    first_max: int | None = None,
+    in_time: bool = False,
+) -> Range:
+    """Compare entries of the range, at most `compared_max` of them; all if that is 0. With `in_time` the time for a
+    question is that for the whole comparison, which then ends early.
+    """
+    result = Range(shown_max, shown_max if first_max is None else first_max)
+    for answers, left in stretches(regions, key, start, end, not in_time):
         room = compared_max - result.compared if compared_max else -1
         fitting = first_of(answers, room) if compared_max else answers
         result.add(fitting)
         cut = [answer.value for answer in fitting] != [answer.value for answer in answers]
-        if cut or (left and compared_max and result.compared >= compared_max):
+        is_late = in_time and regions.deadline.is_near()
+        if cut or (left and (is_late or (compared_max and result.compared >= compared_max))):
             result.complete = False
             break
     return result
 
 
-def stretches(regions: Regions, key: str, start: str, end: str) -> Iterator[tuple[list[RegionAnswer], bool]]:
+def stretches(
+    regions: Regions, key: str, start: str, end: str, renews: bool = True
+) -> Iterator[tuple[list[RegionAnswer], bool]]:
     """Yield the entries of all regions between two IDs, stretch by stretch, and whether more may follow."""
     page = PAGE_ENTRIES
     while True:
-        regions.deadline.renew()
+        if renews:
+            regions.deadline.renew()
         answers = regions.ask("XRANGE", key, start, end, "COUNT", page)
         ends = [answer.value[-1][0] for answer in answers if not answer.error and len(answer.value) == page]
         if not ends:

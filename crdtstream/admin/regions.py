@@ -2,7 +2,8 @@
 
 A region that does not answer gets an answer too, whose `error` says why; it is not asked again. Nothing is repeated: an
 operator would wait for every attempt, and a command may have been carried out although its reply was lost. What asks
-page after page, or follows a change, renews the deadline with each question.
+page after page, or follows a change, renews the deadline with each question. The regions that the named ones announce
+are asked, too, unless only the named ones are wanted.
 """
 
 from __future__ import annotations
@@ -13,9 +14,13 @@ from collections.abc import Sequence
 
 from crdtstream.observing.access import Access
 from crdtstream.observing.asking import NO_REPLY, RedisPort, RegionAnswer
-from crdtstream.observing.info import fields_of_info
+from crdtstream.observing.info import fields_of_info, report_of
+from crdtstream.observing.reading import RegionReading, explore
+from crdtstream.observing.rows import link_rows, origin_rows
 
 TIMEOUT_S = 5.0
+# The part of the time that is kept for the last page.
+NEAR = 0.2
 
 
 class Deadline:
@@ -29,6 +34,10 @@ class Deadline:
     def renew(self) -> None:
         self._ends_s = time.monotonic() + self.timeout_s
 
+    def is_near(self) -> bool:
+        """Whether another page might not come in time."""
+        return self.left_s() < NEAR * self.timeout_s
+
     def left_s(self) -> float:
         return max(0.0, self._ends_s - time.monotonic())
 
@@ -37,14 +46,28 @@ class Region:
     """The Redis port of one region."""
 
     def __init__(self, address: str, access: Access, deadline: Deadline) -> None:
-        self.name = address
+        self.name = self.address = address
         self._deadline = deadline
         self._lost: RegionAnswer | None = None
         self._port = RedisPort(address, access)
 
-    async def introduce(self) -> None:
-        """Learn the region's name; an unreachable region keeps its address as its name."""
-        self.name = self._port.name = (await self.fields()).get("region_name", self.name)
+    async def introduce(self, finds_others: bool) -> RegionReading:
+        """Learn its name, and what it says of the others; an unreachable region keeps its address as its name."""
+        answers = [await self.ask("INFO", "replication")]
+        if answers[0].error:
+            return RegionReading(self.address, error=answers[0].error)
+        report = report_of(fields_of_info(answers[0].value))
+        self.name = self._port.name = report.name or self.name
+        if not finds_others:
+            return RegionReading(self.address, report)
+        links, origins = [await self.ask(command) for command in ("CRDT.REGIONS", "CRDT.MEMBERS")]
+        return RegionReading(
+            self.address,
+            report,
+            # A user who may not ask for them finds no others.
+            () if links.error else tuple(link_rows(links.value)),
+            () if origins.error else tuple(origin_rows(origins.value)),
+        )
 
     async def fields(self) -> dict[str, str]:
         """The fields of INFO replication; empty if the region does not answer."""
@@ -53,7 +76,7 @@ class Region:
             return {}
         return fields_of_info(answer.value)
 
-    async def ask(self, *words: str | int) -> RegionAnswer:
+    async def ask(self, *words: str | bytes | int) -> RegionAnswer:
         if self._lost is not None:
             return self._lost
         late = f"{NO_REPLY.format(self._deadline.timeout_s)}: wait longer with --timeout"
@@ -83,23 +106,49 @@ class Region:
 class Regions:
     """Several regions, queried at once; `close` ends their connections."""
 
-    def __init__(self, addresses: Sequence[str], access: Access, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self, addresses: Sequence[str], access: Access, timeout_s: float = TIMEOUT_S, finds_others: bool = False
+    ) -> None:
         self.deadline = Deadline(timeout_s)
-        self._regions = [Region(address, access, self.deadline) for address in addresses]
+        self._access = access
+        self._regions: list[Region] = []
+        self._others: list[Region] = []
         self._runner = asyncio.Runner()
-        self._runner.run(self._introduce())
+        self._runner.run(self._introduce(addresses, finds_others))
 
-    async def _introduce(self) -> None:
-        await asyncio.gather(*[region.introduce() for region in self._regions])
+    async def _introduce(self, addresses: Sequence[str], finds_others: bool) -> None:
+        """The named regions come first, in the order in which they were named."""
+        known = {address: Region(address, self._access, self.deadline) for address in addresses}
 
-    def ask(self, *words: str | int) -> list[RegionAnswer]:
+        async def introduce(reading: RegionReading) -> RegionReading:
+            if reading.address not in known:
+                known[reading.address] = Region(reading.address, self._access, self.deadline)
+            return await known[reading.address].introduce(finds_others)
+
+        readings = await explore([RegionReading(address) for address in known], introduce)
+        kept = {reading.address for reading in readings}
+        self._regions = [region for address, region in known.items() if address in kept]
+        self._others = [region for address, region in known.items() if address not in kept]
+
+    @property
+    def names(self) -> list[str]:
+        return [region.name for region in self._regions]
+
+    def ask(self, *words: str | bytes | int) -> list[RegionAnswer]:
         """Return the answer of each region, in the order in which they were named."""
         return self._runner.run(self._ask(words))
 
-    async def _ask(self, words: tuple[str | int, ...]) -> list[RegionAnswer]:
-        return await asyncio.gather(*[region.ask(*words) for region in self._regions])
+    async def _ask(self, words: tuple[str | bytes | int, ...], but: str | None = None) -> list[RegionAnswer]:
+        return await asyncio.gather(*[region.ask(*words) for region in self._regions if region.name != but])
 
-    def ask_first(self, *words: str | int) -> RegionAnswer:
+    def ask_one(self, name: str, *words: str | bytes | int) -> RegionAnswer:
+        return self._runner.run(self._regions[self.names.index(name)].ask(*words))
+
+    def ask_others(self, name: str, *words: str | bytes | int) -> list[RegionAnswer]:
+        """Return the answers of all regions but this one."""
+        return self._runner.run(self._ask(words, name))
+
+    def ask_first(self, *words: str | bytes | int) -> RegionAnswer:
         return self._runner.run(self._regions[0].ask(*words))
 
     def fields_of_first(self) -> dict[str, str]:
@@ -118,4 +167,4 @@ class Regions:
         self._runner.close()
 
     async def _close(self) -> None:
-        await asyncio.gather(*[region.close() for region in self._regions])
+        await asyncio.gather(*[region.close() for region in (*self._regions, *self._others)])

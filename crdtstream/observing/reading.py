@@ -101,7 +101,7 @@ def reading_of(before: RegionReading, answers: Sequence[RegionAnswer]) -> Region
 
 
 async def read_all(
-    ports: RedisPorts, before: Iterable[RegionReading], timeout_s: float = TIMEOUT_S
+    ports: RedisPorts, before: Iterable[RegionReading], timeout_s: float = TIMEOUT_S, finds_others: bool = True
 ) -> list[RegionReading]:
     """Read every known region, and those that they announce; ordered by number."""
     ends_s = time.monotonic() + timeout_s
@@ -109,14 +109,14 @@ async def read_all(
     async def read(reading: RegionReading) -> RegionReading:
         return await read_region(ports, reading, max(0.0, ends_s - time.monotonic()))
 
-    readings = await explore(before, read)
+    readings = await explore(before, read, finds_others)
     return sorted(readings, key=lambda reading: (reading.region == 0, reading.region, reading.address))
 
 
 # Finding the others
 
 
-async def explore(before: Iterable[RegionReading], read: Read) -> list[RegionReading]:
+async def explore(before: Iterable[RegionReading], read: Read, finds_others: bool = True) -> list[RegionReading]:
     """Read these regions and those that they announce, all at once: one that is silent holds up no other."""
     readings = {reading.address: reading for reading in before}
     waiting = {asyncio.ensure_future(read(reading)) for reading in readings.values()}
@@ -125,7 +125,7 @@ async def explore(before: Iterable[RegionReading], read: Read) -> list[RegionRea
         for task in done:
             found = task.result()
             readings[found.address] = found
-        for row in announced(readings.values()):
+        for row in announced(readings.values()) if finds_others else ():
             reading = readings[row.redis_address] = RegionReading(row.redis_address, known_as=row)
             waiting.add(asyncio.ensure_future(read(reading)))
     return each_once(recognised(list(readings.values())))

@@ -17,8 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from crdtstream.admin import app as admin
-from crdtstream.admin import backing_up, comparison
+from crdtstream.admin import backing_up, comparison, output, standing
 from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
 from crdtstream.migration import app as migration
 from crdtstream.settings.table import KNOWN, SWITCH, Known
@@ -72,7 +71,8 @@ def exit_codes() -> str:
         ("serve", FAILURE, "the region failed or could not start; with `--check`: something is wrong"),
         ("serve", USAGE_ERROR, "a setting is wrong"),
         ("admin", comparison.DIFFER, "the regions answered differently"),
-        ("admin", admin.REFUSED, "wrong usage, or a change was refused"),
+        ("admin status", standing.FAILING, "a region does not answer, a link is down, or digests differ"),
+        ("admin", output.REFUSED, "wrong usage, or a change was refused"),
         ("admin", comparison.UNREACHABLE, "a region did not answer"),
         ("backup, restore", backing_up.NOT_WHOLE, "the backup is not whole, or a stream of it did not come back whole"),
         ("backup, restore", backing_up.REFUSED, "wrong usage, or the region or the target refused"),

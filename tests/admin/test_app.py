@@ -44,7 +44,7 @@ def admitted(*regions: RegionProcess) -> bool:
     states = [fields.get(f"{region.origin()} state") for region in regions]
     links = [rows(regions, "regions")[1].get("region2 link", {}).get("region1")]
     lags = [rows(regions, "lag")[1].get("region2 lag", {}).get("region1")]
-    return states == [dict.fromkeys(names, "member")] * len(regions) and links == ["open"] and lags == ["0"]
+    return states == [dict.fromkeys(names, "member")] * len(regions) and links == ["open"] and lags == [0]
 
 
 def state_of(region: RegionProcess) -> object:
@@ -66,7 +66,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionProc
 
 def admin(regions: tuple[RegionProcess, ...], *words: str) -> tuple[int, str]:
     nodes = [word for region in regions for word in ("--node", f"127.0.0.1:{region.port}")]
-    result = CliRunner().invoke(app, ["admin", *nodes, *words], env={"COLUMNS": "160"})
+    result = CliRunner().invoke(app, ["admin", *nodes, "--only", *words], env={"COLUMNS": "160"})
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output
 
@@ -80,32 +80,32 @@ def rows(regions: tuple[RegionProcess, ...], *words: str) -> tuple[int, dict[str
 
 
 def test_regions_that_agree(linked: tuple[RegionProcess, RegionProcess]) -> None:
-    assert rows(linked, "xlen", "x") == (AGREE, {"value": {"region1": "3", "region2": "3"}})
+    assert rows(linked, "xlen", "x") == (AGREE, {"value": {"region1": 3, "region2": 3}})
     code, entries = rows(linked, "xrange", "x", "--count", "2")
     assert (code, len(entries)) == (AGREE, 2)
     assert all(values["region1"] == values["region2"] for values in entries.values())
     assert rows(linked, "digest")[0] == AGREE
     assert rows(linked, "digest", "--each") == (AGREE, {})
-    assert rows(linked, "xinfo", "stream", "x")[1]["length"] == {"region1": "3", "region2": "3"}
+    assert rows(linked, "xinfo", "stream", "x")[1]["length"] == {"region1": 3, "region2": 3}
 
 
 def test_what_is_local_is_shown_and_not_compared(linked: tuple[RegionProcess, RegionProcess]) -> None:
-    assert rows(linked, "xpending", "x", "g")[1]["count"] == {"region1": "1", "region2": "0"}
+    assert rows(linked, "xpending", "x", "g")[1]["count"] == {"region1": 1, "region2": 0}
     code, groups = rows(linked, "xinfo", "groups", "x")
-    assert (code, groups["g pending"]) == (AGREE, {"region1": "1", "region2": "0"})
+    assert (code, groups["g pending"]) == (AGREE, {"region1": 1, "region2": 0})
     code, consumers = rows(linked, "xinfo", "consumers", "x", "g")
-    assert (code, consumers["me pending"]) == (AGREE, {"region1": "1", "region2": "-"})
+    assert (code, consumers["me pending"]) == (AGREE, {"region1": 1, "region2": "-"})
 
 
 def test_links_and_lag(linked: tuple[RegionProcess, RegionProcess]) -> None:
     code, regions = rows(linked, "regions")
     assert code == AGREE
     assert regions["region2 link"]["region1"] == "open"
-    assert rows(linked, "lag")[1]["region2 lag"]["region1"] == "0"
+    assert rows(linked, "lag")[1]["region2 lag"]["region1"] == 0
 
 
 def test_regions_that_differ_are_marked(apart: tuple[RegionProcess, RegionProcess]) -> None:
-    assert rows(apart, "xlen", "x") == (DIFFER, {"value": {"region1": "1", "region2": "0"}})
+    assert rows(apart, "xlen", "x") == (DIFFER, {"value": {"region1": 1, "region2": 0}})
     code, text = admin(apart, "xlen", "x")
     assert code == DIFFER
     assert "≠" in text
@@ -119,7 +119,7 @@ def test_a_region_that_does_not_answer(linked: tuple[RegionProcess, RegionProces
     assert code == UNREACHABLE
     error, value = json.loads(text)["rows"]
     assert "refused" in error["values"][silent]
-    assert value["values"] == {"region1": "3", "region2": "3", silent: "-"}
+    assert value["values"] == {"region1": 3, "region2": 3, silent: "-"}
 
 
 def test_a_suspended_region_holds_up_no_command(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_members_are_shown_with_what_is_kept_for_them(linked: tuple[RegionProces
     one, two = [region.origin() for region in linked]
     assert fields[f"{one} state"] == fields[f"{two} state"] == {"region1": "member", "region2": "member"}
     assert fields[f"{one} link"] == {"region1": "self", "region2": "open"}
-    assert fields[f"{two} held-back-bytes"]["region1"].isdigit()
+    assert fields[f"{two} held-back-bytes"]["region1"] >= 0
 
 
 def test_who_is_linked_is_not_evicted_by_mistake(linked: tuple[RegionProcess, RegionProcess]) -> None:
@@ -220,7 +220,7 @@ def test_an_evicted_region_comes_back_with_its_data(tmp_path: Path) -> None:
         two.terminate()
         one.start(two, incarnation=0)
         one.await_serving()
-        assert rows((one,), "evict", "2")[1][gone]["region1"].isdigit()
+        assert rows((one,), "evict", "2")[1][gone]["region1"] >= 0
         assert rows((one,), "members")[1][f"{gone} state"] == {"region1": "evicted"}
         assert admin((one,), "evict", "2")[0] == USAGE_ERROR
         two.start(one, incarnation=0)

@@ -34,7 +34,7 @@ REFUSALS = ("Could not connect to Redis", "Error: Server closed", "Error: Connec
 READS = re.compile(
     r"(?:redis-cli (?:-p \d+ )?|crdtstream admin .*)?"
     r"\b(?:PING|INFO|X(?:REV)?RANGE|XLEN|XREAD|XINFO|XPENDING|EXISTS|TTL|CRDT\.(?:REGIONS|MEMBERS|DIGEST|VECTOR)"
-    r"|xlen|xrange|xinfo|regions|members|digest)\b.*"
+    r"|xlen|xrange|xinfo|regions|members|digest|status|groups|diff)\b.*"
 )
 # The checkout's parts that commands name; `deploy` is copied, because certificates are written there.
 LINKED = ("benchmarks", "crdtstream", "docs", "nemesis", "proto", "pyproject.toml", "simulations", "tests")

@@ -1,0 +1,98 @@
+"""What is wrong with regions, from what they reply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from crdtstream.admin.standing import FAILING, HEALTHY, Standing
+from crdtstream.admin.watching import screen_of
+from crdtstream.observing.digests import RegionDigest
+from crdtstream.observing.reading import RegionReading
+from tests.observing.made import origin, reading, row
+
+NUMBERS = range(1, 9)
+
+
+def linked(*numbers: int, **fields: str) -> list[RegionReading]:
+    return [reading(one, *[row(other) for other in numbers if other != one], **fields) for one in numbers]
+
+
+def digests(*texts: str) -> dict[int, RegionDigest]:
+    return {region: RegionDigest(text, {"1.a": 1}) for region, text in enumerate(texts, 1)}
+
+
+def test_regions_that_agree_are_healthy_however_far_behind() -> None:
+    ahead, behind = linked(1, 2)
+    ahead = reading(1, *ahead.links[1:], vector="1.a=500")
+    found = Standing((ahead, behind), {1: RegionDigest("x", {"1.a": 500}), 2: RegionDigest("y", {})})
+    assert (found.code, found.failures(), found.behind(behind), found.behind(ahead)) == (HEALTHY, [], 500, 0)
+    assert "digests were not compared: effects are on their way" in found.warnings()[0]
+    assert found.headline() == "OK  cluster shop: 2 of 2 regions answer, 1 of 1 links up, digests not compared"
+
+
+@pytest.mark.parametrize(
+    ("readings", "told"),
+    [
+        ([replace(linked(1)[0], error="no answer within 5 s")], "r1 does not answer: no answer within 5 s"),
+        (linked(1, 2)[:1], "r2 is not asked: name its Redis address with --node"),
+        (linked(1, loading_reason="the log is read"), "r1 serves no clients: the log is read"),
+        (linked(1, audit_differences="1"), "r1 and a peer hold different state"),
+        ([reading(1, row(2, "none", unlinked_ms=61_000, reason=b"refused")), reading(2)], "is down for 1 min: refused"),
+        ([reading(1, row(0, "none", address=b"a:7", reason=b"no"))], "r1 reaches no region at a:7: no"),
+    ],
+)
+def test_failures(readings: list[RegionReading], told: str) -> None:
+    found = Standing(tuple(readings))
+    assert found.code == FAILING
+    assert any(told in text for text in found.failures()), found.failures()
+
+
+def test_different_digests_of_one_vector_are_a_failure() -> None:
+    assert Standing(tuple(linked(1, 2)), digests("x", "x")).code == HEALTHY
+    found = Standing(tuple(linked(1, 2)), digests("x", "y"))
+    assert (found.code, found.digest_result) == (FAILING, "different")
+    assert "crdtstream admin digest --each" in found.failures()[0]
+
+
+def test_an_evicted_region_is_nobodys_failure() -> None:
+    stays = replace(reading(1, row(2, "none")), origins=origin(2, "evicted"))
+    assert Standing((stays,)).failures() == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"disk_full": "1", "disk_free_bytes": "1024", "disk_remedy": "DEL"}, "its disk is full (1.0 KiB free): DEL"),
+        ({"disk_free_bytes": "3072", "disk_needed_bytes": "1024"}, "the disk of r1 is nearly full: 3.0 KiB free"),
+        ({"used_memory": "9", "maxmemory": "8"}, "its memory is at the limit of 8 B"),
+        ({"rdb_last_bgsave_status": "err"}, "r1 cannot take a checkpoint"),
+        ({"log_damages": "1"}, "a part of the log of r1 cannot be read"),
+    ],
+)
+def test_warnings_are_no_failures(fields: dict[str, str], told: str) -> None:
+    found = Standing((reading(1, **fields),))
+    assert found.code == HEALTHY
+    assert told in found.warnings()[0]
+
+
+def test_eight_regions_fit_on_a_hundred_columns() -> None:
+    busy = {
+        "vector": "1.a=1234567",
+        "used_memory": str(123 << 30),
+        "disk_free_bytes": str(987 << 40),
+        "log_held_bytes": str(100 << 30),
+        "db0": "keys=200000,expires=0",
+        "connected_clients": "10000",
+        "instantaneous_ops_per_sec": "123456",
+    }
+    readings = linked(*NUMBERS, **busy)
+    readings[6] = replace(readings[6], report=None, error="no answer within 5 s")
+    console = Console(width=100, record=True, highlight=False, markup=False)
+    console.print(screen_of(Standing(tuple(readings))))
+    lines = console.export_text().splitlines()
+    assert all(len(line) <= 100 for line in lines)
+    assert sum("123.0 GiB" in line and "987.0 TiB" in line and "123,456" in line for line in lines) == 7
+    assert len(lines) < 24
