@@ -85,6 +85,7 @@ def groups(
 async def walked(settings: AdminSettings, shown_max: int) -> tuple[GroupsWalk, list[str]]:
     """The groups, and which regions did not answer."""
     ports = RedisPorts(settings.access)
+    ports.prepare(settings.named)
     began_s = time.monotonic()
     try:
         readings = await read_all(ports, settings.named, settings.timeout_s, not settings.only)

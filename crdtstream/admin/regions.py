@@ -119,6 +119,8 @@ class Regions:
     async def _introduce(self, addresses: Sequence[str], finds_others: bool) -> None:
         """The named regions come first, in the order in which they were named."""
         known = {address: Region(address, self._access, self.deadline) for address in addresses}
+        # The first one imported the client, which is no time that a region took.
+        self.deadline.renew()
 
         async def introduce(reading: RegionReading) -> RegionReading:
             if reading.address not in known:

@@ -141,6 +141,7 @@ async def look(
     ports: RedisPorts, before: Sequence[RegionReading], timeout_s: float, finds_others: bool = True
 ) -> Standing:
     """Ask all regions, and those that they announce; the digests take what is left of the time."""
+    ports.prepare(before)
     ends_s = time.monotonic() + timeout_s
     readings = await read_all(ports, before, timeout_s, finds_others)
     left_s = max(LEAST_S, ends_s - time.monotonic())

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from crdtstream.observing.access import Access
-from crdtstream.observing.asking import RedisPort, RegionAnswer, Words
+from crdtstream.observing.asking import NO_REPLY, RedisPort, RegionAnswer, Words
 from crdtstream.observing.info import RegionReport, fields_of_info, report_of
 from crdtstream.observing.rows import EVICTED, LinkRow, OriginRow, link_rows, origin_rows
 
@@ -66,6 +66,11 @@ class RedisPorts:
             found = self._ports[address] = RedisPort(address, self.access)
         return found
 
+    def prepare(self, readings: Iterable[RegionReading]) -> None:
+        """Make their ports. The first one imports the client, which is no time that a region took."""
+        for reading in readings:
+            self.port(reading.address)
+
     async def ask(self, address: str, *words: str | bytes | int, timeout_s: float = TIMEOUT_S) -> RegionAnswer:
         return await self.port(address).ask(words, timeout_s)
 
@@ -81,8 +86,11 @@ class RedisPorts:
         await asyncio.gather(*[port.close() for port in self._ports.values()])
 
 
-async def read_region(ports: RedisPorts, before: RegionReading, timeout_s: float = TIMEOUT_S) -> RegionReading:
-    return reading_of(before, await ports.port(before.address).ask_all(QUESTIONS, timeout_s))
+async def read_region(
+    ports: RedisPorts, before: RegionReading, timeout_s: float = TIMEOUT_S, late: str = ""
+) -> RegionReading:
+    """`late` is the error where there is no answer in time."""
+    return reading_of(before, await ports.port(before.address).ask_all(QUESTIONS, timeout_s, late))
 
 
 def reading_of(before: RegionReading, answers: Sequence[RegionAnswer]) -> RegionReading:
@@ -104,12 +112,14 @@ async def read_all(
     ports: RedisPorts, before: Iterable[RegionReading], timeout_s: float = TIMEOUT_S, finds_others: bool = True
 ) -> list[RegionReading]:
     """Read every known region, and those that they announce; ordered by number."""
+    known = list(before)
+    ports.prepare(known)
     ends_s = time.monotonic() + timeout_s
 
     async def read(reading: RegionReading) -> RegionReading:
-        return await read_region(ports, reading, max(0.0, ends_s - time.monotonic()))
+        return await read_region(ports, reading, max(0.0, ends_s - time.monotonic()), NO_REPLY.format(timeout_s))
 
-    readings = await explore(before, read, finds_others)
+    readings = await explore(known, read, finds_others)
     return sorted(readings, key=lambda reading: (reading.region == 0, reading.region, reading.address))
 
 

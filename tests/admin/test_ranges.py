@@ -24,7 +24,7 @@ class FakeRegions(Regions):
         self.streams = streams
         self.asked = 0
 
-    def ask(self, *words: str | int) -> list[RegionAnswer]:
+    def ask(self, *words: str | bytes | int) -> list[RegionAnswer]:
         self.asked += 1
         assert words[0] == "XRANGE" and words[4] == "COUNT"
         start, count = 0 if words[2] == "-" else order(str(words[2]).encode())[1], int(words[5])
