@@ -17,13 +17,13 @@ from rich.table import Table
 
 from crdtstream.admin.comparison import AGREE, UNREACHABLE
 from crdtstream.admin.settings import AdminSettings, print_json, run, state
-from crdtstream.observing.reading import RedisPorts, read_all
+from crdtstream.observing.reading import PortsByAddress, read_all
 from crdtstream.observing.rows import GroupRow, fields_of_row, group_rows
 from crdtstream.observing.words import NOTHING, age_ms, count, duration, several
 
 KEYS_A_PAGE = 500
 SHOWN = 20
-Place = tuple[bytes, bytes]
+GroupPlace = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def groups(
 
 async def walked(settings: AdminSettings, shown_max: int) -> tuple[GroupsWalk, list[str]]:
     """The groups, and which regions did not answer."""
-    ports = RedisPorts(settings.access)
+    ports = PortsByAddress(settings.access)
     ports.prepare(settings.named)
     began_s = time.monotonic()
     try:
@@ -97,13 +97,13 @@ async def walked(settings: AdminSettings, shown_max: int) -> tuple[GroupsWalk, l
     return found, [f"{each.name} does not answer: {each.error}" for each in readings if not each.answers]
 
 
-async def walk(ports: RedisPorts, answering: Mapping[str, str], timeout_s: float, shown_max: int) -> GroupsWalk:
+async def walk(ports: PortsByAddress, answering: Mapping[str, str], timeout_s: float, shown_max: int) -> GroupsWalk:
     """Ask all regions at once for the groups of all streams, until the time is over."""
     ends_s = time.monotonic() + timeout_s
     walks = [RegionWalk(ports, address, name) for name, address in answering.items()]
     # What is shown is asked again, for which a tenth of the time is kept.
     await asyncio.gather(*[each.go(ends_s - timeout_s / 10) for each in walks])
-    rows: dict[Place, dict[str, GroupRow]] = {}
+    rows: dict[GroupPlace, dict[str, GroupRow]] = {}
     for each in walks:
         for place, row in each.found.items():
             rows.setdefault(place, {})[each.name] = row
@@ -117,10 +117,10 @@ async def walk(ports: RedisPorts, answering: Mapping[str, str], timeout_s: float
 class RegionWalk:
     """The walk over the streams of one region."""
 
-    def __init__(self, ports: RedisPorts, address: str, name: str) -> None:
+    def __init__(self, ports: PortsByAddress, address: str, name: str) -> None:
         self._port = ports.port(address)
         self.name = name
-        self.found: dict[Place, GroupRow] = {}
+        self.found: dict[GroupPlace, GroupRow] = {}
         self.keys = 0
         self.cut = ""
 
@@ -156,7 +156,7 @@ class RegionWalk:
 
 
 async def with_ages(
-    ports: RedisPorts, answering: Mapping[str, str], shown: Iterable[GroupStanding], timeout_s: float
+    ports: PortsByAddress, answering: Mapping[str, str], shown: Iterable[GroupStanding], timeout_s: float
 ) -> list[GroupStanding]:
     """Add the first entry that waits, where the lag is greatest."""
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from crdtstream.observing.digests import DIFFERENT, EQUAL, UNDECIDED, RegionDigest, read_digests, result_of
 from crdtstream.observing.info import RegionReport, lacking, union
-from crdtstream.observing.links import RegionLink, links, names_of, never_reached
-from crdtstream.observing.reading import RedisPorts, RegionReading, read_all
+from crdtstream.observing.links import TwoSidedLink, links, names_of, never_reached
+from crdtstream.observing.reading import PortsByAddress, RegionReplies, read_all
 from crdtstream.observing.words import duration, size
 
 HEALTHY, FAILING = 0, 1
@@ -22,10 +22,10 @@ LEAST_S = 0.2
 
 
 @dataclass(frozen=True)
-class Standing:
+class ClusterStanding:
     """All regions at one moment; `digests` are empty where they were not asked for."""
 
-    readings: tuple[RegionReading, ...]
+    readings: tuple[RegionReplies, ...]
     digests: Mapping[int, RegionDigest] = field(default_factory=dict)
 
     @property
@@ -33,7 +33,7 @@ class Standing:
         return next((each.report.cluster for each in self.readings if each.report is not None), "")
 
     @property
-    def links(self) -> list[RegionLink]:
+    def links(self) -> list[TwoSidedLink]:
         return links(self.readings)
 
     @property
@@ -52,7 +52,7 @@ class Standing:
     def code(self) -> int:
         return FAILING if self.failures() else HEALTHY
 
-    def behind(self, reading: RegionReading) -> int | None:
+    def behind(self, reading: RegionReplies) -> int | None:
         """How many effects it lacks that another region has; None if it does not say what it has."""
         if reading.report is None or not reading.answers:
             return None
@@ -117,7 +117,7 @@ class Standing:
         )
 
 
-def since(link: RegionLink) -> str:
+def since(link: TwoSidedLink) -> str:
     lasting = f" for {duration(link.unlinked_ms)}" if link.unlinked_ms >= 0 else ""
     return f"{lasting}: {link.reason}" if link.reason else lasting
 
@@ -138,8 +138,8 @@ def short_of_room(report: RegionReport) -> Iterable[str]:
 
 
 async def look(
-    ports: RedisPorts, before: Sequence[RegionReading], timeout_s: float, finds_others: bool = True
-) -> Standing:
+    ports: PortsByAddress, before: Sequence[RegionReplies], timeout_s: float, finds_others: bool = True
+) -> ClusterStanding:
     """Ask all regions, and those that they announce; the digests take what is left of the time."""
     ports.prepare(before)
     ends_s = time.monotonic() + timeout_s
@@ -147,4 +147,4 @@ async def look(
     left_s = max(LEAST_S, ends_s - time.monotonic())
     asked = {each.region: each.address for each in readings if each.report and each.answers and not each.report.loading}
     digests = await read_digests(ports, asked, left_s) if asked else {}
-    return Standing(tuple(readings), digests)
+    return ClusterStanding(tuple(readings), digests)

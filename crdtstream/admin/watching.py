@@ -21,9 +21,9 @@ from rich.text import Text
 
 from crdtstream.admin.groups import table_of_groups, walk
 from crdtstream.admin.settings import AdminSettings, print_json, run, state
-from crdtstream.admin.standing import HEALTHY, Standing, look
+from crdtstream.admin.standing import HEALTHY, ClusterStanding, look
 from crdtstream.observing.links import names_of
-from crdtstream.observing.reading import RedisPorts, RegionReading
+from crdtstream.observing.reading import PortsByAddress, RegionReplies
 from crdtstream.observing.words import NOTHING, count, size
 
 INTERVAL_S = 2.0
@@ -31,7 +31,7 @@ SHOWN_MAX = 12
 GROUPS_SHOWN = 5
 
 # Commands a second of each region, by number.
-Rates = Mapping[int, float]
+CommandRates = Mapping[int, float]
 
 
 def status(context: typer.Context) -> None:
@@ -67,15 +67,15 @@ def top(
 
 
 @asynccontextmanager
-async def ports_of(settings: AdminSettings) -> AsyncIterator[RedisPorts]:
-    ports = RedisPorts(settings.access)
+async def ports_of(settings: AdminSettings) -> AsyncIterator[PortsByAddress]:
+    ports = PortsByAddress(settings.access)
     try:
         yield ports
     finally:
         await ports.close()
 
 
-async def standing_of(settings: AdminSettings) -> Standing:
+async def standing_of(settings: AdminSettings) -> ClusterStanding:
     async with ports_of(settings) as ports:
         return await look(ports, settings.named, settings.timeout_s, finds_others=not settings.only)
 
@@ -83,7 +83,7 @@ async def standing_of(settings: AdminSettings) -> Standing:
 async def follow(settings: AdminSettings, interval_s: float) -> None:
     """Show screen after screen; a single one if there is no interval."""
     async with ports_of(settings) as ports:
-        view = View(settings, ports)
+        view = TopView(settings, ports)
         if not interval_s:
             settings.console.print(await view.next())
             return
@@ -94,10 +94,10 @@ async def follow(settings: AdminSettings, interval_s: float) -> None:
                     await asyncio.wait_for(pressed.wait(), interval_s)
 
 
-class View:
+class TopView:
     """What `top` shows: the regions as they are now, and rates since the last look."""
 
-    def __init__(self, settings: AdminSettings, ports: RedisPorts) -> None:
+    def __init__(self, settings: AdminSettings, ports: PortsByAddress) -> None:
         self._settings = settings
         self._ports = ports
         self._readings = settings.named
@@ -113,7 +113,7 @@ class View:
         at = Text(f"{time.strftime('%H:%M:%S')}   q ends", style="dim")
         return Group(at, screen_of(found, rates), "", table_of_groups(walked.groups, "groups that lag most"))
 
-    def _rates(self, found: Standing, now_s: float) -> Rates:
+    def _rates(self, found: ClusterStanding, now_s: float) -> CommandRates:
         rates: dict[int, float] = {}
         for reading in found.readings:
             if reading.report is None or not reading.answers:
@@ -149,7 +149,7 @@ def keys() -> Iterator[asyncio.Event]:
 # Showing
 
 
-def screen_of(found: Standing, rates: Rates | None = None) -> RenderableType:
+def screen_of(found: ClusterStanding, rates: CommandRates | None = None) -> RenderableType:
     """A line that says it all, a row for each region, and what is wrong."""
     healthy = found.code == HEALTHY
     failures = found.failures()
@@ -162,7 +162,7 @@ def screen_of(found: Standing, rates: Rates | None = None) -> RenderableType:
     return Group(*shown)
 
 
-def table_of(found: Standing, rates: Rates | None) -> Table:
+def table_of(found: ClusterStanding, rates: CommandRates | None) -> Table:
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("region", max_width=20, no_wrap=True, overflow="ellipsis")
     table.add_column("state", max_width=12, no_wrap=True, overflow="ellipsis")
@@ -175,7 +175,7 @@ def table_of(found: Standing, rates: Rates | None) -> Table:
     return table
 
 
-def row_of(found: Standing, reading: RegionReading, rates: Rates | None) -> list[str]:
+def row_of(found: ClusterStanding, reading: RegionReplies, rates: CommandRates | None) -> list[str]:
     report = reading.report
     if report is None or not reading.answers:
         return [reading.name, "no answer", links_of(found, reading.region)]
@@ -194,12 +194,12 @@ def row_of(found: Standing, reading: RegionReading, rates: Rates | None) -> list
     ]
 
 
-def links_of(found: Standing, region: int) -> str:
+def links_of(found: ClusterStanding, region: int) -> str:
     own = [link for link in found.links if region in (link.one, link.other)]
     return f"{sum(link.is_up for link in own)}/{len(own)}" if own else NOTHING
 
 
-def as_json(found: Standing) -> dict[str, Any]:
+def as_json(found: ClusterStanding) -> dict[str, Any]:
     names = names_of(found.readings)
     return {
         "cluster": found.cluster,
@@ -221,7 +221,7 @@ def as_json(found: Standing) -> dict[str, Any]:
     }
 
 
-def region_json(found: Standing, reading: RegionReading) -> dict[str, Any]:
+def region_json(found: ClusterStanding, reading: RegionReplies) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": reading.name,
         "region": reading.region,

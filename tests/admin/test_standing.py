@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from crdtstream.admin.standing import FAILING, HEALTHY, Standing
+from crdtstream.admin.standing import FAILING, HEALTHY, ClusterStanding
 from crdtstream.admin.watching import screen_of
 from crdtstream.observing.digests import RegionDigest
-from crdtstream.observing.reading import RegionReading
+from crdtstream.observing.reading import RegionReplies
 from tests.observing.made import origin, reading, row
 
 NUMBERS = range(1, 9)
 
 
-def linked(*numbers: int, **fields: str) -> list[RegionReading]:
+def linked(*numbers: int, **fields: str) -> list[RegionReplies]:
     return [reading(one, *[row(other) for other in numbers if other != one], **fields) for one in numbers]
 
 
@@ -27,7 +27,7 @@ def digests(*texts: str) -> dict[int, RegionDigest]:
 def test_regions_that_agree_are_healthy_however_far_behind() -> None:
     ahead, behind = linked(1, 2)
     ahead = reading(1, *ahead.links[1:], vector="1.a=500")
-    found = Standing((ahead, behind), {1: RegionDigest("x", {"1.a": 500}), 2: RegionDigest("y", {})})
+    found = ClusterStanding((ahead, behind), {1: RegionDigest("x", {"1.a": 500}), 2: RegionDigest("y", {})})
     assert (found.code, found.failures(), found.behind(behind), found.behind(ahead)) == (HEALTHY, [], 500, 0)
     assert "digests were not compared: effects are on their way" in found.warnings()[0]
     assert found.headline() == "OK  cluster shop: 2 of 2 regions answer, 1 of 1 links up, digests not compared"
@@ -44,22 +44,22 @@ def test_regions_that_agree_are_healthy_however_far_behind() -> None:
         ([reading(1, row(0, "none", address=b"a:7", reason=b"no"))], "r1 reaches no region at a:7: no"),
     ],
 )
-def test_failures(readings: list[RegionReading], told: str) -> None:
-    found = Standing(tuple(readings))
+def test_failures(readings: list[RegionReplies], told: str) -> None:
+    found = ClusterStanding(tuple(readings))
     assert found.code == FAILING
     assert any(told in text for text in found.failures()), found.failures()
 
 
 def test_different_digests_of_one_vector_are_a_failure() -> None:
-    assert Standing(tuple(linked(1, 2)), digests("x", "x")).code == HEALTHY
-    found = Standing(tuple(linked(1, 2)), digests("x", "y"))
+    assert ClusterStanding(tuple(linked(1, 2)), digests("x", "x")).code == HEALTHY
+    found = ClusterStanding(tuple(linked(1, 2)), digests("x", "y"))
     assert (found.code, found.digest_result) == (FAILING, "different")
     assert "crdtstream admin digest --each" in found.failures()[0]
 
 
 def test_an_evicted_region_is_nobodys_failure() -> None:
     stays = replace(reading(1, row(2, "none")), origins=origin(2, "evicted"))
-    assert Standing((stays,)).failures() == []
+    assert ClusterStanding((stays,)).failures() == []
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_an_evicted_region_is_nobodys_failure() -> None:
     ],
 )
 def test_warnings_are_no_failures(fields: dict[str, str], told: str) -> None:
-    found = Standing((reading(1, **fields),))
+    found = ClusterStanding((reading(1, **fields),))
     assert found.code == HEALTHY
     assert told in found.warnings()[0]
 
@@ -91,7 +91,7 @@ def test_eight_regions_fit_on_a_hundred_columns() -> None:
     readings = linked(*NUMBERS, **busy)
     readings[6] = replace(readings[6], report=None, error="no answer within 5 s")
     console = Console(width=100, record=True, highlight=False, markup=False)
-    console.print(screen_of(Standing(tuple(readings))))
+    console.print(screen_of(ClusterStanding(tuple(readings))))
     lines = console.export_text().splitlines()
     assert all(len(line) <= 100 for line in lines)
     assert sum("123.0 GiB" in line and "987.0 TiB" in line and "123,456" in line for line in lines) == 7
