@@ -29,14 +29,14 @@ class Shape:
 NamedShape = tuple[str, Shape]
 
 
-def unexpected(wanted: str, value: Any) -> CallMalformed:
-    return CallMalformed(f"expected {wanted}, not {type(value).__name__}")
+def kind_of(value: Any) -> str:
+    return type(value).__name__
 
 
 def number_in(value: Any) -> Any:
     # A bool is an int to Python, and something else on the wire.
     if not isinstance(value, int) or isinstance(value, bool):
-        raise unexpected("a whole number", value)
+        raise CallMalformed(f"expected a whole number, not {kind_of(value)}")
     return value
 
 
@@ -54,31 +54,31 @@ def offset_in(value: Any) -> Any:
 
 def text_in(value: Any) -> Any:
     if not isinstance(value, str):
-        raise unexpected("a text", value)
+        raise CallMalformed(f"expected a text, not {kind_of(value)}")
     return value
 
 
 def octets_in(value: Any) -> Any:
     if not isinstance(value, bytes):
-        raise unexpected("bytes", value)
+        raise CallMalformed(f"expected bytes, not {kind_of(value)}")
     return value
 
 
 def flag_in(value: Any) -> Any:
     if not isinstance(value, bool):
-        raise unexpected("true or false", value)
+        raise CallMalformed(f"expected true or false, not {kind_of(value)}")
     return value
 
 
 def nothing_in(value: Any) -> Any:
     if value is not None:
-        raise unexpected("nothing", value)
+        raise CallMalformed(f"expected nothing, not {kind_of(value)}")
     return value
 
 
 def list_in(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise unexpected("a list", value)
+        raise CallMalformed(f"expected a list, not {kind_of(value)}")
     return value
 
 

@@ -41,6 +41,7 @@ from crdtstream.protocols.msgpack_writing import write_number, write_row
 from crdtstream.protocols.rows import Rows, after_first_row, first_row
 
 __all__ = [
+    "ANNOUNCED",
     "BATCH",
     "BEGINNING",
     "FORMAT_VERSION",
@@ -49,6 +50,7 @@ __all__ = [
     "HANDED_OVER",
     "JOINED",
     "LOCAL",
+    "NAMED",
     "STABLE",
     "STAGED",
     "START",
@@ -57,6 +59,7 @@ __all__ = [
     "BatchHeader",
     "CodecError",
     "batch_parts",
+    "decode_announced",
     "decode_batch",
     "decode_effects",
     "decode_facts",
@@ -69,6 +72,7 @@ __all__ = [
     "decode_stable",
     "decode_staged",
     "decode_start",
+    "encode_announced",
     "encode_batch",
     "encode_facts",
     "encode_founder",

@@ -211,8 +211,8 @@ def read_count(first_value: object, before_value: object, counter: int) -> tuple
 def block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes]:
     """The slice's milliseconds, sequence numbers and ends (starting at 0)."""
     ms, seq = block.id_columns(low, high)
-    ends = shifted_down(block.ends(low, high), block.start_of(low))
-    return (column_bytes(ms), column_bytes(seq), ends)
+    ends, start = block.ends_from(low, high)
+    return (column_bytes(ms), column_bytes(seq), shifted_down(ends, start))
 
 
 def block_pieces(block: Block, low: int, high: int) -> list[bytes]:

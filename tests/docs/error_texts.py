@@ -286,14 +286,14 @@ def said(place: Place) -> Iterator[ast.expr]:
     match place.node:
         case ast.Raise(exc=ast.Call(func=func, args=args)) if name_of(func) not in UNSHOWN_KINDS:
             yield from args
+        case ast.Call(func=func, args=[_, text]) if name_of(func) == "RefusalReply":  # Of a partitioned stream's home.
+            yield text
         case ast.Call(func=func, args=args, keywords=keywords):
             if is_error(place, func) or is_warning(func, args) or any(word.arg == "err" for word in keywords):
                 yield from args
             yield from (word.value for word in keywords if word.arg in REASONS)
         case ast.Assign(targets=[target], value=value) if name_of(target) in REASONS:
             yield value
-        case ast.List(elts=[ast.Constant(value=False), _, text]):  # A refusal of a partitioned stream's home, as a row.
-            yield text
         case ast.Return(value=ast.expr() as value) if place.function is not None and (
             gives_reason(place.function) or is_string_of_error(place)
         ):

@@ -154,16 +154,17 @@ class Block(Content):
 
     def extend(self, other: Block, low: int, high: int) -> bool:
         """Append the slice [low, high) of another block; false if there is no room. An empty block takes any slice."""
-        size = self.byte_count + other.byte_size(low, high)
+        data = other.entry_slice(low, high)
+        size = self.byte_count + len(data)
         if self.sealed or (self.count and (self.count + high - low > BLOCK_ENTRIES or size > BLOCK_BYTES)):
             return False
         if high - low <= 1:
             if low < high:
-                self.append(other.id_at(low), other.counter_at(low), other.entry_slice(low, high))
+                self.append(other.id_at(low), other.counter_at(low), data)
             return True
         ms, seq = other.id_columns(low, high)
         counters, ends = other.counters(low, high), other.ends(low, high).tolist()
-        self.append_columns(ms, seq, counters, ends, other.start_of(low), other.entry_slice(low, high))
+        self.append_columns(ms, seq, counters, ends, other.start_of(low), data)
         return True
 
     def append_columns(
@@ -271,6 +272,12 @@ class Block(Content):
         content._joined = self.count
         return content.chunks[0]
 
+    def opened(self) -> Block:
+        """The content, unpacked first if the block is packed. Opening another block may pack this one again."""
+        if self.is_packed:
+            self.open()
+        return self
+
     def start_of(self, index: int) -> int:
         if index == 0:
             return 0
@@ -293,7 +300,7 @@ class Block(Content):
         self.read = True
         content = self.opened()
         data = content.chunks[0] if len(content.chunks) == 1 else self.data()
-        return data[self.start_of(low) : content._ends[high - 1]]
+        return data[content._ends[low - 1] if low else 0 : content._ends[high - 1]]
 
     def byte_size(self, low: int, high: int) -> int:
         return self.start_of(high) - self.start_of(low)
@@ -390,6 +397,11 @@ class Block(Content):
 
     def ends(self, low: int, high: int) -> array[int]:
         return widened(self.opened()._ends[low:high], 0)
+
+    def ends_from(self, low: int, high: int) -> tuple[array[int], int]:
+        """The ends of the entries [low, high), and where the first one starts."""
+        ends = self.opened()._ends
+        return widened(ends[low:high], 0), ends[low - 1] if low else 0
 
     def columns(self, count: int) -> list[array[int]]:
         """Milliseconds, sequence numbers, counters and ends of the first `count` entries."""

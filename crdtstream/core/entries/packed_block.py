@@ -140,12 +140,6 @@ class Content:
         self.is_packed = False
         self.read = False
 
-    def opened(self) -> Content:
-        """The content, unpacked first if the block is packed. Opening another block may pack this one again."""
-        if self.is_packed:
-            self._open()
-        return self
-
     def packed_alone(self) -> PackedForm:
         """The packed form of a packed block, for what it tells without being unpacked."""
         packed_form = self.packed_form
@@ -156,7 +150,8 @@ class Content:
         """Milliseconds, sequence numbers, listed counters (empty if contiguous) and ends of an open block."""
         return [self.ms, self.seq, _EMPTY_COLUMN if self._listed is None else self._listed, self._ends]
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Unpack the content; `Block.opened` does it where it is needed."""
         packed_form = self.packed_alone()
         columns, data = self.unpacked()
         self.ms, self.seq, self._ends = columns[0], columns[1], columns[3]
