@@ -17,7 +17,7 @@ from rich.table import Table
 
 from crdtstream.admin.comparison import AGREE, UNREACHABLE
 from crdtstream.admin.settings import AdminSettings, print_json, run, state
-from crdtstream.observing.reading import PortsByAddress, read_all
+from crdtstream.observing.reading import RedisPorts, read_all
 from crdtstream.observing.rows import GroupRow, fields_of_row, group_rows
 from crdtstream.observing.words import NOTHING, age_ms, count, duration, several
 
@@ -84,7 +84,7 @@ def groups(
 
 async def walked(settings: AdminSettings, shown_max: int) -> tuple[GroupsWalk, list[str]]:
     """The groups, and which regions did not answer."""
-    ports = PortsByAddress(settings.access)
+    ports = RedisPorts(settings.access)
     ports.prepare(settings.named)
     began_s = time.monotonic()
     try:
@@ -97,7 +97,7 @@ async def walked(settings: AdminSettings, shown_max: int) -> tuple[GroupsWalk, l
     return found, [f"{each.name} does not answer: {each.error}" for each in readings if not each.answers]
 
 
-async def walk(ports: PortsByAddress, answering: Mapping[str, str], timeout_s: float, shown_max: int) -> GroupsWalk:
+async def walk(ports: RedisPorts, answering: Mapping[str, str], timeout_s: float, shown_max: int) -> GroupsWalk:
     """Ask all regions at once for the groups of all streams, until the time is over."""
     ends_s = time.monotonic() + timeout_s
     walks = [RegionWalk(ports, address, name) for name, address in answering.items()]
@@ -117,7 +117,7 @@ async def walk(ports: PortsByAddress, answering: Mapping[str, str], timeout_s: f
 class RegionWalk:
     """The walk over the streams of one region."""
 
-    def __init__(self, ports: PortsByAddress, address: str, name: str) -> None:
+    def __init__(self, ports: RedisPorts, address: str, name: str) -> None:
         self._port = ports.port(address)
         self.name = name
         self.found: dict[GroupPlace, GroupRow] = {}
@@ -156,7 +156,7 @@ class RegionWalk:
 
 
 async def with_ages(
-    ports: PortsByAddress, answering: Mapping[str, str], shown: Iterable[GroupStanding], timeout_s: float
+    ports: RedisPorts, answering: Mapping[str, str], shown: Iterable[GroupStanding], timeout_s: float
 ) -> list[GroupStanding]:
     """Add the first entry that waits, where the lag is greatest."""
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from crdtstream.observing.access import Access
 from crdtstream.observing.asking import NO_REPLY, RedisPort, RegionAnswer
 from crdtstream.observing.info import fields_of_info, report_of
-from crdtstream.observing.reading import RegionReplies, explore
+from crdtstream.observing.reading import RegionReading, explore
 from crdtstream.observing.rows import link_rows, origin_rows
 
 TIMEOUT_S = 5.0
@@ -51,17 +51,17 @@ class Region:
         self._lost: RegionAnswer | None = None
         self._port = RedisPort(address, access)
 
-    async def introduce(self, finds_others: bool) -> RegionReplies:
+    async def introduce(self, finds_others: bool) -> RegionReading:
         """Learn its name, and what it says of the others; an unreachable region keeps its address as its name."""
         answers = [await self.ask("INFO", "replication")]
         if answers[0].error:
-            return RegionReplies(self.address, error=answers[0].error)
+            return RegionReading(self.address, error=answers[0].error)
         report = report_of(fields_of_info(answers[0].value))
         self.name = self._port.name = report.name or self.name
         if not finds_others:
-            return RegionReplies(self.address, report)
+            return RegionReading(self.address, report)
         links, origins = [await self.ask(command) for command in ("CRDT.REGIONS", "CRDT.MEMBERS")]
-        return RegionReplies(
+        return RegionReading(
             self.address,
             report,
             # A user who may not ask for them finds no others.
@@ -122,12 +122,12 @@ class Regions:
         # The first one imported the client, which is no time that a region took.
         self.deadline.renew()
 
-        async def introduce(reading: RegionReplies) -> RegionReplies:
+        async def introduce(reading: RegionReading) -> RegionReading:
             if reading.address not in known:
                 known[reading.address] = Region(reading.address, self._access, self.deadline)
             return await known[reading.address].introduce(finds_others)
 
-        readings = await explore([RegionReplies(address) for address in known], introduce)
+        readings = await explore([RegionReading(address) for address in known], introduce)
         kept = {reading.address for reading in readings}
         self._regions = [region for address, region in known.items() if address in kept]
         self._others = [region for address, region in known.items() if address not in kept]

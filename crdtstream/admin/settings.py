@@ -13,7 +13,7 @@ import typer
 from crdtstream.admin.regions import Regions
 from crdtstream.admin.screen import screen
 from crdtstream.observing.access import Access
-from crdtstream.observing.reading import RegionReplies
+from crdtstream.observing.reading import RegionReading
 
 T = TypeVar("T")
 
@@ -39,9 +39,9 @@ class AdminSettings:
         return self._nodes
 
     @property
-    def named(self) -> list[RegionReplies]:
+    def named(self) -> list[RegionReading]:
         """The named regions, of which nothing is known yet."""
-        return [RegionReplies(address) for address in self.nodes]
+        return [RegionReading(address) for address in self.nodes]
 
     @cached_property
     def regions(self) -> Regions:

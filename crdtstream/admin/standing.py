@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from crdtstream.observing.digests import DIFFERENT, EQUAL, UNDECIDED, RegionDigest, read_digests, result_of
 from crdtstream.observing.info import RegionReport, lacking, union
-from crdtstream.observing.links import TwoSidedLink, links, names_of, never_reached
-from crdtstream.observing.reading import PortsByAddress, RegionReplies, read_all
+from crdtstream.observing.links import RegionLink, links, names_of, never_reached
+from crdtstream.observing.reading import RedisPorts, RegionReading, read_all
 from crdtstream.observing.words import duration, size
 
 HEALTHY, FAILING = 0, 1
@@ -25,7 +25,7 @@ LEAST_S = 0.2
 class ClusterStanding:
     """All regions at one moment; `digests` are empty where they were not asked for."""
 
-    readings: tuple[RegionReplies, ...]
+    readings: tuple[RegionReading, ...]
     digests: Mapping[int, RegionDigest] = field(default_factory=dict)
 
     @property
@@ -33,7 +33,7 @@ class ClusterStanding:
         return next((each.report.cluster for each in self.readings if each.report is not None), "")
 
     @property
-    def links(self) -> list[TwoSidedLink]:
+    def links(self) -> list[RegionLink]:
         return links(self.readings)
 
     @property
@@ -52,7 +52,7 @@ class ClusterStanding:
     def code(self) -> int:
         return FAILING if self.failures() else HEALTHY
 
-    def behind(self, reading: RegionReplies) -> int | None:
+    def behind(self, reading: RegionReading) -> int | None:
         """How many effects it lacks that another region has; None if it does not say what it has."""
         if reading.report is None or not reading.answers:
             return None
@@ -117,7 +117,7 @@ class ClusterStanding:
         )
 
 
-def since(link: TwoSidedLink) -> str:
+def since(link: RegionLink) -> str:
     lasting = f" for {duration(link.unlinked_ms)}" if link.unlinked_ms >= 0 else ""
     return f"{lasting}: {link.reason}" if link.reason else lasting
 
@@ -138,7 +138,7 @@ def short_of_room(report: RegionReport) -> Iterable[str]:
 
 
 async def look(
-    ports: PortsByAddress, before: Sequence[RegionReplies], timeout_s: float, finds_others: bool = True
+    ports: RedisPorts, before: Sequence[RegionReading], timeout_s: float, finds_others: bool = True
 ) -> ClusterStanding:
     """Ask all regions, and those that they announce; the digests take what is left of the time."""
     ports.prepare(before)

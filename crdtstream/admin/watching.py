@@ -23,7 +23,7 @@ from crdtstream.admin.groups import table_of_groups, walk
 from crdtstream.admin.settings import AdminSettings, print_json, run, state
 from crdtstream.admin.standing import HEALTHY, ClusterStanding, look
 from crdtstream.observing.links import names_of
-from crdtstream.observing.reading import PortsByAddress, RegionReplies
+from crdtstream.observing.reading import RedisPorts, RegionReading
 from crdtstream.observing.words import NOTHING, count, size
 
 INTERVAL_S = 2.0
@@ -67,8 +67,8 @@ def top(
 
 
 @asynccontextmanager
-async def ports_of(settings: AdminSettings) -> AsyncIterator[PortsByAddress]:
-    ports = PortsByAddress(settings.access)
+async def ports_of(settings: AdminSettings) -> AsyncIterator[RedisPorts]:
+    ports = RedisPorts(settings.access)
     try:
         yield ports
     finally:
@@ -97,7 +97,7 @@ async def follow(settings: AdminSettings, interval_s: float) -> None:
 class TopView:
     """What `top` shows: the regions as they are now, and rates since the last look."""
 
-    def __init__(self, settings: AdminSettings, ports: PortsByAddress) -> None:
+    def __init__(self, settings: AdminSettings, ports: RedisPorts) -> None:
         self._settings = settings
         self._ports = ports
         self._readings = settings.named
@@ -175,7 +175,7 @@ def table_of(found: ClusterStanding, rates: CommandRates | None) -> Table:
     return table
 
 
-def row_of(found: ClusterStanding, reading: RegionReplies, rates: CommandRates | None) -> list[str]:
+def row_of(found: ClusterStanding, reading: RegionReading, rates: CommandRates | None) -> list[str]:
     report = reading.report
     if report is None or not reading.answers:
         return [reading.name, "no answer", links_of(found, reading.region)]
@@ -221,7 +221,7 @@ def as_json(found: ClusterStanding) -> dict[str, Any]:
     }
 
 
-def region_json(found: ClusterStanding, reading: RegionReplies) -> dict[str, Any]:
+def region_json(found: ClusterStanding, reading: RegionReading) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": reading.name,
         "region": reading.region,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crdtstream.dashboard.model import Place, RegionLink
-from crdtstream.dashboard.reading import RegionReading
-from crdtstream.dashboard.words import duration, percent, size
+from crdtstream.dashboard.model import Place
 from crdtstream.observing.info import RegionReport
+from crdtstream.observing.links import RegionLink
+from crdtstream.observing.reading import RegionReading
 from crdtstream.observing.rows import LinkRow
+from crdtstream.observing.words import duration, percent, size
 
 PAGE = "operations.md#alerts"
 CRITICAL, WARNING = "critical", "warning"

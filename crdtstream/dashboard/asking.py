@@ -20,8 +20,8 @@ from crdtstream.dashboard.inspection import (
     run_differences,
     stream_side,
 )
-from crdtstream.dashboard.reading import RedisPorts
 from crdtstream.observing.asking import RegionAnswer, Words
+from crdtstream.observing.reading import RedisPorts
 from crdtstream.observing.rows import StreamRow, stream_row
 
 FOUND_MAX = 50

@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 
 from crdtstream.dashboard.certificates import certificate_end
-from crdtstream.dashboard.reading import RedisPorts, needs_password
-from crdtstream.dashboard.visitors import Visitor, Visitors
+from crdtstream.dashboard.visitors import Visitor, Visitors, needs_password
 from crdtstream.dashboard.walking import Walks
 from crdtstream.dashboard.watching import Watch
 from crdtstream.observing.access import Access
+from crdtstream.observing.reading import RedisPorts
 
 # How long it is believed whether the default user needs a password.
 BELIEVED_S = 5.0

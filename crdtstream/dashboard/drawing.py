@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import cos, pi, sin
 
-from crdtstream.dashboard.model import LATE_MS, Place, RegionLink
+from crdtstream.dashboard.model import LATE_MS, Place
 from crdtstream.dashboard.nodes import Tag, node
-from crdtstream.dashboard.words import count, duration
+from crdtstream.observing.links import RegionLink
+from crdtstream.observing.words import count, duration
 
 WIDTH, HEIGHT = 580, 400
 RADIUS_X, RADIUS_Y = 215, 150

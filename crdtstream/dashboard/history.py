@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crdtstream.observing.info import Vector, lacking
@@ -35,15 +35,6 @@ class VectorLog:
         vectors = list(self._vectors)
         at = bisect_left(vectors, True, key=lambda vector: lacking(vector, applied) > 0)
         return 0 if at == len(vectors) else round(1000 * (now_s - self._times[at]))
-
-
-def union(vectors: Iterable[Vector]) -> dict[str, int]:
-    """The least vector that contains all of these."""
-    found: dict[str, int] = {}
-    for vector in vectors:
-        for origin, counter in vector.items():
-            found[origin] = max(counter, found.get(origin, 0))
-    return found
 
 
 @dataclass(frozen=True)

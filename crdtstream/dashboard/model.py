@@ -5,29 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crdtstream.dashboard.history import union
-from crdtstream.dashboard.reading import RegionReading
-from crdtstream.dashboard.words import duration, several
-from crdtstream.observing.info import lacking
-from crdtstream.observing.rows import LinkRow
+from crdtstream.observing.info import lacking, union
+from crdtstream.observing.links import RegionLink
+from crdtstream.observing.reading import RegionReading
+from crdtstream.observing.words import duration, several
 
 # What is on its way for less than this is no lag: regions write, and are asked, at different moments.
 LATE_MS = 3_000
 AGREE, BEHIND, DIFFER, UNKNOWN = "agree", "behind", "differ", "unknown"
-
-
-@dataclass(frozen=True)
-class RegionLink:
-    """What two regions say of the link between them; `reason` is why it is down, in the words of a refusal."""
-
-    one: int
-    other: int
-    is_up: bool
-    is_transferring: bool
-    lag: int
-    lag_ms: int
-    unlinked_ms: int
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -80,40 +65,12 @@ def places(readings: Sequence[RegionReading], behind_ms: Mapping[int, int]) -> l
 
 
 def place_of(reading: RegionReading, readings: Sequence[RegionReading], behind_ms: Mapping[int, int]) -> Place:
-    assert reading.report is not None
+    if reading.report is None:
+        return Place(reading.region, reading.name, True, reading.error, "", 0, 0)
     everything = union(each.report.vector for each in readings if each.report is not None)
     lag = lacking(everything, reading.report.vector)
     lag_ms = behind_ms.get(reading.region, 0)
     return Place(reading.region, reading.name, True, reading.error, reading.report.loading, lag, lag_ms)
-
-
-def links(readings: Sequence[RegionReading], lag_ms: Mapping[tuple[int, int], int]) -> list[RegionLink]:
-    """One for each two regions; it is down if either side says so."""
-    told: dict[tuple[int, int], list[LinkRow]] = {}
-    for reading in readings:
-        if not reading.answers:
-            continue
-        for row in reading.links:
-            if row.region and row.region != reading.region:
-                pair = (min(reading.region, row.region), max(reading.region, row.region))
-                told.setdefault(pair, []).append(row)
-    return [link_of(pair, rows, lag_ms) for pair, rows in sorted(told.items())]
-
-
-def link_of(pair: tuple[int, int], rows: Sequence[LinkRow], lag_ms: Mapping[tuple[int, int], int]) -> RegionLink:
-    down = [row for row in rows if not row.is_linked]
-    late = max(lag_ms.get(pair, 0), lag_ms.get((pair[1], pair[0]), 0))
-    reasons = dict.fromkeys(row.reason for row in down if row.reason)
-    return RegionLink(
-        one=pair[0],
-        other=pair[1],
-        is_up=not down,
-        is_transferring=any(row.link == "transfer" for row in rows),
-        lag=max(row.lag for row in rows),
-        lag_ms=late,
-        unlinked_ms=max((row.unlinked_ms for row in down), default=-1),
-        reason="; ".join(reasons),
-    )
 
 
 def verdict(shown: Sequence[Place], joined: Sequence[RegionLink], digests: DigestRound, now_s: float) -> Headline:

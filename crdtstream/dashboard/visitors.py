@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from crdtstream.dashboard.reading import RedisPorts
 from crdtstream.observing.access import Access
+from crdtstream.observing.reading import RedisPorts
 
 COOKIE = "crdtstream_session"
 IDLE_S = 8 * 3600.0
@@ -52,6 +52,15 @@ class Visitor:
         name = secrets.token_urlsafe(8)
         self.outcomes[name] = outcome
         return name
+
+
+async def needs_password(ports: RedisPorts, addresses: Iterable[str]) -> bool:
+    """Whether the default user needs one, as the first region says that answers; true if none does."""
+    for address in addresses:
+        answer = await ports.ask(address, "ACL", "WHOAMI")
+        if not answer.unreachable:
+            return bool(answer.error) and not answer.error.startswith("LOADING")
+    return True
 
 
 class Visitors:

@@ -10,7 +10,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from crdtstream.dashboard.reading import RedisPorts
+from crdtstream.observing.reading import RedisPorts
 from crdtstream.observing.rows import fields_of_row, group_rows
 
 KEYS_A_PAGE = 200

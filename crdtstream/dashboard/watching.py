@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crdtstream.dashboard.alerts import Alert, alerts
-from crdtstream.dashboard.history import Sample, SampleLog, VectorLog, union
-from crdtstream.dashboard.model import DigestRound, Headline, Place, RegionLink, links, places, verdict
-from crdtstream.dashboard.reading import RedisPorts, RegionReading, read_all
-from crdtstream.observing.info import Vector, fields_of_info, vector_of
+from crdtstream.dashboard.history import Sample, SampleLog, VectorLog
+from crdtstream.dashboard.model import DigestRound, Headline, Place, places, verdict
+from crdtstream.observing.info import Vector, fields_of_info, union, vector_of
+from crdtstream.observing.links import RegionLink, links
+from crdtstream.observing.reading import RedisPorts, RegionReading, read_all
 
 ROUND_S = 2.0
 DIGEST_S = 4.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from crdtstream.observing.asking import RegionAnswer, Words
 from crdtstream.observing.info import Vector, fields_of_info, vector_of
-from crdtstream.observing.reading import PortsByAddress
+from crdtstream.observing.reading import RedisPorts
 
 EQUAL, DIFFERENT, UNDECIDED = "equal", "different", "undecided"
 PAUSE_S = 0.1
@@ -42,9 +42,7 @@ def result_of(digests: Mapping[int, RegionDigest]) -> str:
     return DIFFERENT if any(len(found) > 1 for found in at_vector.values()) else UNDECIDED
 
 
-async def read_digests(
-    ports: PortsByAddress, addresses: Mapping[int, str], timeout_s: float
-) -> dict[int, RegionDigest]:
+async def read_digests(ports: RedisPorts, addresses: Mapping[int, str], timeout_s: float) -> dict[int, RegionDigest]:
     """The digests of these regions, by number; asked again while it is undecided whether they are equal."""
     now_s = time.monotonic()
     ends_s, patient_until_s = now_s + timeout_s, now_s + PATIENCE_S

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crdtstream.observing.reading import RegionReplies, evicted
+from crdtstream.observing.reading import RegionReading, evicted
 from crdtstream.observing.rows import LINK_TRANSFER, LinkRow
 
 
 @dataclass(frozen=True)
-class TwoSidedLink:
+class RegionLink:
     """What two regions say of the link between them; `reason` is why it is down, in the words of a refusal."""
 
     one: int
@@ -23,7 +23,7 @@ class TwoSidedLink:
     reason: str
 
 
-def links(readings: Sequence[RegionReplies], lag_ms: Mapping[tuple[int, int], int] | None = None) -> list[TwoSidedLink]:
+def links(readings: Sequence[RegionReading], lag_ms: Mapping[tuple[int, int], int] | None = None) -> list[RegionLink]:
     """One for each two regions; it is down if either side says so. `lag_ms` is for how long the first has held what
     the second lacks.
     """
@@ -37,10 +37,10 @@ def links(readings: Sequence[RegionReplies], lag_ms: Mapping[tuple[int, int], in
     return [link_of(pair, rows, lag_ms or {}) for pair, rows in sorted(told.items())]
 
 
-def link_of(pair: tuple[int, int], rows: Sequence[LinkRow], lag_ms: Mapping[tuple[int, int], int]) -> TwoSidedLink:
+def link_of(pair: tuple[int, int], rows: Sequence[LinkRow], lag_ms: Mapping[tuple[int, int], int]) -> RegionLink:
     down = [row for row in rows if not row.is_linked]
     reasons = dict.fromkeys(row.reason for row in down if row.reason)
-    return TwoSidedLink(
+    return RegionLink(
         one=pair[0],
         other=pair[1],
         is_up=not down,
@@ -52,12 +52,12 @@ def link_of(pair: tuple[int, int], rows: Sequence[LinkRow], lag_ms: Mapping[tupl
     )
 
 
-def never_reached(readings: Sequence[RegionReplies]) -> list[tuple[str, LinkRow]]:
+def never_reached(readings: Sequence[RegionReading]) -> list[tuple[str, LinkRow]]:
     """The configured peers at which no region has answered, and the names of the regions that dial them."""
     return [(reading.name, row) for reading in readings if reading.answers for row in reading.links if not row.region]
 
 
-def names_of(readings: Sequence[RegionReplies]) -> dict[int, str]:
+def names_of(readings: Sequence[RegionReading]) -> dict[int, str]:
     """The name of each region that anybody knows."""
     names = {row.region: row.name for reading in readings for row in reading.links if row.region and row.name}
     names |= {reading.region: reading.name for reading in readings if reading.region}

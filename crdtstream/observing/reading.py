@@ -1,6 +1,6 @@
 """Asks all regions at once, and finds those that the named ones announce.
 
-A `RegionReplies` is what one region replied last. One that does not answer keeps its name and its last report, beside
+A `RegionReading` is what one region replied last. One that does not answer keeps its name and its last report, beside
 the error, so that it can still be said who is missing and how far it had come.
 """
 
@@ -21,7 +21,7 @@ QUESTIONS: tuple[Words, ...] = (("INFO",), ("CRDT.REGIONS",), ("CRDT.MEMBERS",))
 
 
 @dataclass(frozen=True)
-class RegionReplies:
+class RegionReading:
     """The last replies of one region; `error` says why the newest question got none. `known_as` is what another region
     says of one that has not answered yet.
     """
@@ -50,10 +50,10 @@ class RegionReplies:
         return not self.error
 
 
-Read = Callable[[RegionReplies], Awaitable[RegionReplies]]
+Read = Callable[[RegionReading], Awaitable[RegionReading]]
 
 
-class PortsByAddress:
+class RedisPorts:
     """The Redis ports of all known regions, asked with one user's rights."""
 
     def __init__(self, access: Access) -> None:
@@ -66,7 +66,7 @@ class PortsByAddress:
             found = self._ports[address] = RedisPort(address, self.access)
         return found
 
-    def prepare(self, readings: Iterable[RegionReplies]) -> None:
+    def prepare(self, readings: Iterable[RegionReading]) -> None:
         """Make their ports. The first one imports the client, which is no time that a region took."""
         for reading in readings:
             self.port(reading.address)
@@ -87,19 +87,19 @@ class PortsByAddress:
 
 
 async def read_region(
-    ports: PortsByAddress, before: RegionReplies, timeout_s: float = TIMEOUT_S, late: str = ""
-) -> RegionReplies:
+    ports: RedisPorts, before: RegionReading, timeout_s: float = TIMEOUT_S, late: str = ""
+) -> RegionReading:
     """`late` is the error where there is no answer in time."""
     return reading_of(before, await ports.port(before.address).ask_all(QUESTIONS, timeout_s, late))
 
 
-def reading_of(before: RegionReplies, answers: Sequence[RegionAnswer]) -> RegionReplies:
+def reading_of(before: RegionReading, answers: Sequence[RegionAnswer]) -> RegionReading:
     """What a region says now; it says nothing of members, or of links, to a user who may not ask for them."""
     information, links, origins = answers
     if information.error:
         return replace(before, error=information.error)
     report = report_of(fields_of_info(information.value))
-    return RegionReplies(
+    return RegionReading(
         before.address,
         report,
         () if links.error else tuple(link_rows(links.value)),
@@ -109,14 +109,14 @@ def reading_of(before: RegionReplies, answers: Sequence[RegionAnswer]) -> Region
 
 
 async def read_all(
-    ports: PortsByAddress, before: Iterable[RegionReplies], timeout_s: float = TIMEOUT_S, finds_others: bool = True
-) -> list[RegionReplies]:
+    ports: RedisPorts, before: Iterable[RegionReading], timeout_s: float = TIMEOUT_S, finds_others: bool = True
+) -> list[RegionReading]:
     """Read every known region, and those that they announce; ordered by number."""
     known = list(before)
     ports.prepare(known)
     ends_s = time.monotonic() + timeout_s
 
-    async def read(reading: RegionReplies) -> RegionReplies:
+    async def read(reading: RegionReading) -> RegionReading:
         return await read_region(ports, reading, max(0.0, ends_s - time.monotonic()), NO_REPLY.format(timeout_s))
 
     readings = await explore(known, read, finds_others)
@@ -126,7 +126,7 @@ async def read_all(
 # Finding the others
 
 
-async def explore(before: Iterable[RegionReplies], read: Read, finds_others: bool = True) -> list[RegionReplies]:
+async def explore(before: Iterable[RegionReading], read: Read, finds_others: bool = True) -> list[RegionReading]:
     """Read these regions and those that they announce, all at once: one that is silent holds up no other."""
     readings = {reading.address: reading for reading in before}
     waiting = {asyncio.ensure_future(read(reading)) for reading in readings.values()}
@@ -136,12 +136,12 @@ async def explore(before: Iterable[RegionReplies], read: Read, finds_others: boo
             found = task.result()
             readings[found.address] = found
         for row in announced(readings.values()) if finds_others else ():
-            reading = readings[row.redis_address] = RegionReplies(row.redis_address, known_as=row)
+            reading = readings[row.redis_address] = RegionReading(row.redis_address, known_as=row)
             waiting.add(asyncio.ensure_future(read(reading)))
     return each_once(recognised(list(readings.values())))
 
 
-def announced(readings: Iterable[RegionReplies]) -> list[LinkRow]:
+def announced(readings: Iterable[RegionReading]) -> list[LinkRow]:
     """A row for each region that has said where its Redis port is reached, and that nobody asks yet; in order."""
     known = list(readings)
     asked, addresses = {reading.region for reading in known}, {reading.address for reading in known}
@@ -154,7 +154,7 @@ def announced(readings: Iterable[RegionReplies]) -> list[LinkRow]:
     return [found[region] for region in sorted(found)]
 
 
-def recognised(readings: Sequence[RegionReplies]) -> list[RegionReplies]:
+def recognised(readings: Sequence[RegionReading]) -> list[RegionReading]:
     """Name the regions that do not answer, where others announce their addresses."""
     rows = {row.redis_address: row for reading in readings for row in reading.links if row.redis_address}
     return [
@@ -163,16 +163,16 @@ def recognised(readings: Sequence[RegionReplies]) -> list[RegionReplies]:
     ]
 
 
-def each_once(readings: Sequence[RegionReplies]) -> list[RegionReplies]:
+def each_once(readings: Sequence[RegionReading]) -> list[RegionReading]:
     """Without those that are reached at a second address; one that answers is kept, else the first."""
-    found: dict[int | str, RegionReplies] = {}
+    found: dict[int | str, RegionReading] = {}
     for reading in sorted(readings, key=lambda reading: not reading.answers):
         found.setdefault(reading.region or reading.address, reading)
     kept = {reading.address for reading in found.values()}
     return [reading for reading in readings if reading.address in kept]
 
 
-def evicted(readings: Iterable[RegionReplies]) -> set[int]:
+def evicted(readings: Iterable[RegionReading]) -> set[int]:
     """The numbers of regions that belong to the cluster no more, as those say that answer."""
     origins = [origin for reading in readings if reading.answers for origin in reading.origins]
     present = {origin.region for origin in origins if origin.state != EVICTED}

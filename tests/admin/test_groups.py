@@ -9,7 +9,7 @@ import pytest
 from crdtstream.admin.comparison import AGREE, DIFFER
 from crdtstream.admin.groups import as_json, caption, walk
 from crdtstream.observing.access import Access
-from crdtstream.observing.reading import PortsByAddress
+from crdtstream.observing.reading import RedisPorts
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until
 from tests.admin.invoking import invoke, invoke_json, redis_address
@@ -49,7 +49,7 @@ def test_groups_by_lag(two_regions: Two) -> None:
 
 
 async def test_groups_that_are_cut_short_say_so(two_regions: Two) -> None:
-    ports = PortsByAddress(Access())
+    ports = RedisPorts(Access())
     found = await walk(ports, {"region1": redis_address(two_regions[0])}, 0.0, 5)
     await ports.close()
     assert found.cut == "region1: cut short after 0 streams: wait longer with --timeout"

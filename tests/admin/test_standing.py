@@ -10,13 +10,13 @@ from rich.console import Console
 from crdtstream.admin.standing import FAILING, HEALTHY, ClusterStanding
 from crdtstream.admin.watching import screen_of
 from crdtstream.observing.digests import RegionDigest
-from crdtstream.observing.reading import RegionReplies
+from crdtstream.observing.reading import RegionReading
 from tests.observing.made import origin, reading, row
 
 NUMBERS = range(1, 9)
 
 
-def linked(*numbers: int, **fields: str) -> list[RegionReplies]:
+def linked(*numbers: int, **fields: str) -> list[RegionReading]:
     return [reading(one, *[row(other) for other in numbers if other != one], **fields) for one in numbers]
 
 
@@ -44,7 +44,7 @@ def test_regions_that_agree_are_healthy_however_far_behind() -> None:
         ([reading(1, row(0, "none", address=b"a:7", reason=b"no"))], "r1 reaches no region at a:7: no"),
     ],
 )
-def test_failures(readings: list[RegionReplies], told: str) -> None:
+def test_failures(readings: list[RegionReading], told: str) -> None:
     found = ClusterStanding(tuple(readings))
     assert found.code == FAILING
     assert any(told in text for text in found.failures()), found.failures()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crdtstream.dashboard.reading import RegionReading
 from crdtstream.observing.info import RegionReport, report_of
+from crdtstream.observing.reading import RegionReading
 from crdtstream.observing.rows import LinkRow, OriginRow
 
 NAMES = {0: "", 1: "east", 2: "west", 3: "north"}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from crdtstream.dashboard.alerts import CRITICAL, Alert, alerts
-from crdtstream.dashboard.model import links, places
+from crdtstream.dashboard.model import places
+from crdtstream.observing.links import links
 from crdtstream.observing.rows import LinkRow
 from tests.dashboard.cluster import reading, row
 from tests.tidy import ROOT

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from crdtstream.dashboard.drawing import drawing, spot
-from crdtstream.dashboard.model import Place, RegionLink
+from crdtstream.dashboard.model import Place
+from crdtstream.observing.links import RegionLink
 
 
 def place(region: int, **changes: object) -> Place:

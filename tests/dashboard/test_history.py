@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.dashboard.history import HOUR_S, Sample, SampleLog, VectorLog, thinned, union
+from crdtstream.dashboard.history import HOUR_S, Sample, SampleLog, VectorLog, thinned
 
 
 def sample(commands: int) -> Sample:
@@ -33,10 +33,6 @@ def test_a_log_forgets_what_is_older_than_an_hour_but_the_last() -> None:
     log.note(5.0, {"1.a": 2})
     log.note(HOUR_S + 10.0, {"1.a": 3})
     assert log.behind_ms({}, HOUR_S + 10.0) == round(1000 * (HOUR_S + 5))
-
-
-def test_a_union_has_the_highest_counters() -> None:
-    assert union([{"1.a": 3, "2.b": 1}, {"2.b": 4}]) == {"1.a": 3, "2.b": 4}
 
 
 def test_rates_have_gaps_where_nobody_answered_or_counting_began_again() -> None:

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crdtstream.dashboard.model import (
-    AGREE,
-    BEHIND,
-    DIFFER,
-    UNKNOWN,
-    DigestRound,
-    Place,
-    links,
-    places,
-    verdict,
-)
-from crdtstream.dashboard.reading import RegionReading
+from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, UNKNOWN, DigestRound, Place, places, verdict
+from crdtstream.observing.links import links
+from crdtstream.observing.reading import RegionReading
 from tests.dashboard.cluster import reading, row
 
 SAME = DigestRound({1: "a", 2: "a"}, True, 10.0)

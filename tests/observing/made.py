@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crdtstream.observing.info import report_of
-from crdtstream.observing.reading import RegionReplies
+from crdtstream.observing.reading import RegionReading
 from crdtstream.observing.rows import LinkRow, link_row, origin_rows
 
 
@@ -14,9 +14,9 @@ def row(region: int, link: str = "open", **fields: Any) -> LinkRow:
     return link_row(told | {name.replace("_", "-"): value for name, value in fields.items()})
 
 
-def reading(region: int, *rows: LinkRow, **fields: str) -> RegionReplies:
+def reading(region: int, *rows: LinkRow, **fields: str) -> RegionReading:
     report = report_of({"region": str(region), "region_name": f"r{region}", "cluster": "shop", **fields})
-    return RegionReplies(f"r{region}:6379", report, (row(region, "self"), *rows))
+    return RegionReading(f"r{region}:6379", report, (row(region, "self"), *rows))
 
 
 def origin(region: int, state: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.observing.info import fields_of_info, lacking, pairs_of, report_of, vector_of
+from crdtstream.observing.info import fields_of_info, lacking, pairs_of, report_of, union, vector_of
 
 REPLY = (
     b"# Server\r\ncrdtstream_version:0.2.0\r\nuptime_in_seconds:75\r\n\r\n"
@@ -38,3 +38,7 @@ def test_pairs_and_vectors() -> None:
 
 def test_what_is_lacking_is_counted_for_each_origin() -> None:
     assert lacking({"1.a": 5, "2.b": 3, "3.c": 1}, {"1.a": 2, "2.b": 9}) == 3 + 0 + 1
+
+
+def test_a_union_has_the_highest_counters() -> None:
+    assert union([{"1.a": 3, "2.b": 1}, {"2.b": 4}]) == {"1.a": 3, "2.b": 4}

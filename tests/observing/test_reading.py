@@ -6,18 +6,18 @@ import asyncio
 from dataclasses import replace
 
 from crdtstream.observing.asking import RegionAnswer
-from crdtstream.observing.reading import RegionReplies, announced, evicted, explore, reading_of
+from crdtstream.observing.reading import RegionReading, announced, evicted, explore, reading_of
 from tests.observing.made import origin, reading, row
 
 INFO = b"region:1\r\nregion_name:r1\r\n"
 
 
-async def explored(known: dict[str, RegionReplies], *addresses: str) -> list[RegionReplies]:
-    async def read(before: RegionReplies) -> RegionReplies:
+async def explored(known: dict[str, RegionReading], *addresses: str) -> list[RegionReading]:
+    async def read(before: RegionReading) -> RegionReading:
         found = known.get(before.address)
         return replace(before, error="Connection refused") if found is None else found
 
-    return await explore([RegionReplies(address) for address in addresses], read)
+    return await explore([RegionReading(address) for address in addresses], read)
 
 
 async def test_one_region_leads_to_all() -> None:
@@ -42,7 +42,7 @@ async def test_a_region_with_two_addresses_is_one() -> None:
 async def test_the_others_are_asked_while_one_is_silent() -> None:
     reached = asyncio.Event()
 
-    async def read(before: RegionReplies) -> RegionReplies:
+    async def read(before: RegionReading) -> RegionReading:
         if before.address == "silent:1":
             await reached.wait()
             return replace(before, error="no answer within 5 s")
@@ -51,7 +51,7 @@ async def test_the_others_are_asked_while_one_is_silent() -> None:
             return reading(2)
         return reading(1, row(2, redis_address=b"r2:6379"))
 
-    found = await asyncio.wait_for(explore([RegionReplies("silent:1"), RegionReplies("r1:6379")], read), 5.0)
+    found = await asyncio.wait_for(explore([RegionReading("silent:1"), RegionReading("r1:6379")], read), 5.0)
     assert [each.name for each in found] == ["silent:1", "r1", "r2"]
 
 
@@ -70,6 +70,6 @@ def test_regions_that_are_gone_are_not_looked_for() -> None:
 
 def test_what_a_user_may_not_ask_is_missing_and_no_failure() -> None:
     refused = RegionAnswer("r1", error="NOPERM")
-    found = reading_of(RegionReplies("r1:6379"), [RegionAnswer("r1", INFO), refused, refused])
+    found = reading_of(RegionReading("r1:6379"), [RegionAnswer("r1", INFO), refused, refused])
     assert (found.name, found.links, found.origins, found.error) == ("r1", (), (), "")
     assert reading_of(found, [refused, refused, refused]).error == "NOPERM"

@@ -8,7 +8,7 @@ from crdtstream.dashboard.addresses import url
 from crdtstream.dashboard.decoding import decoded, shown
 from crdtstream.dashboard.inspection import Entry
 from crdtstream.dashboard.nodes import Tag, badge, link, node, note, panel
-from crdtstream.dashboard.words import moment
+from crdtstream.observing.words import moment
 
 PAGE = 25
 

@@ -15,7 +15,7 @@ from crdtstream.dashboard.inspection import (
 )
 from crdtstream.dashboard.nodes import Tag, figure, link, node, note, panel, table
 from crdtstream.dashboard.views.entries import entry_card
-from crdtstream.dashboard.words import NOTHING, age_ms, count, duration, several
+from crdtstream.observing.words import NOTHING, age_ms, count, duration, several
 
 OFTEN_SHOWN = 5
 

@@ -8,12 +8,13 @@ from crdtstream.dashboard.addresses import url
 from crdtstream.dashboard.alerts import CRITICAL, Alert
 from crdtstream.dashboard.decoding import shown
 from crdtstream.dashboard.drawing import drawing
-from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, DigestRound, Headline, Place, RegionLink
+from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, DigestRound, Headline, Place
 from crdtstream.dashboard.nodes import Tag, badge, figure, link, meter, node, note, panel, table
-from crdtstream.dashboard.reading import RegionReading
 from crdtstream.dashboard.walking import LaggingGroup
-from crdtstream.dashboard.words import NOTHING, age_ms, count, duration, percent, size
 from crdtstream.observing.info import RegionReport
+from crdtstream.observing.links import RegionLink
+from crdtstream.observing.reading import RegionReading
+from crdtstream.observing.words import NOTHING, age_ms, count, duration, percent, size
 
 MARKS = {AGREE: "✓", BEHIND: "…", DIFFER: "✕"}
 KINDS = {AGREE: "good", BEHIND: "warn", DIFFER: "bad"}

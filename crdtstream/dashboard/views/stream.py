@@ -8,7 +8,7 @@ from crdtstream.dashboard.addresses import url
 from crdtstream.dashboard.decoding import shown
 from crdtstream.dashboard.inspection import RegionDifference, StreamSide, differing_origins
 from crdtstream.dashboard.nodes import Tag, badge, figure, link, node, note, panel, table
-from crdtstream.dashboard.words import NOTHING, count, moment, several, size
+from crdtstream.observing.words import NOTHING, count, moment, several, size
 
 TABS = (("/stream", "Regions"), ("/diff", "Differences"), ("/entries", "Entries"))
 DIGEST_SHOWN = 12

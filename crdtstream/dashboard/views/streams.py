@@ -9,8 +9,8 @@ from crdtstream.dashboard.addresses import url
 from crdtstream.dashboard.asking import SearchPage
 from crdtstream.dashboard.decoding import shown
 from crdtstream.dashboard.nodes import Tag, badge, figure, link, node, note, panel, table
-from crdtstream.dashboard.words import count, several
 from crdtstream.observing.rows import StreamRow
+from crdtstream.observing.words import count, several
 
 
 def search_form(pattern: str) -> Tag:

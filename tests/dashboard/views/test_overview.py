@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from crdtstream.dashboard.alerts import Alert
-from crdtstream.dashboard.model import DigestRound, Headline, RegionLink, places
-from crdtstream.dashboard.reading import RegionReading
+from crdtstream.dashboard.model import DigestRound, Headline, places
 from crdtstream.dashboard.views import overview
 from crdtstream.dashboard.walking import LaggingGroup
+from crdtstream.observing.links import RegionLink
+from crdtstream.observing.reading import RegionReading
 from tests.dashboard.cluster import reading
 
 NO_DIGESTS = DigestRound({}, False, 0.0)
