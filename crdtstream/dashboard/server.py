@@ -10,10 +10,12 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse
 from nicegui import app as nicegui_app
 from nicegui import ui
 
 from crdtstream.dashboard.board import Board
+from crdtstream.dashboard.command import is_loopback
 from crdtstream.dashboard.pages import actions, charts, entries, login, overview, streams
 
 # NiceGUI makes functions of texts of its own (Vue templates, handlers); hence eval. Nothing is loaded from elsewhere.
@@ -28,6 +30,8 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
 }
+# A name that some page made to mean this machine, so that its scripts could read the answers.
+REBOUND = "{} is no name of this machine: ask for 127.0.0.1 or localhost, or listen elsewhere with --bind"
 STOP_S = 3
 Next = Callable[[Request], Awaitable[Response]]
 
@@ -42,11 +46,16 @@ class Listening:
     key: str | None = None
 
 
-def make_app(board: Board) -> FastAPI:
+def make_app(board: Board, is_local: bool) -> FastAPI:
+    """`is_local`: it listens on loopback alone, and answers no page that reached it under another machine's name."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     async def guard(request: Request, following: Next) -> Response:
-        answer = await following(request)
+        host = request.url.hostname or ""
+        if is_local and not is_loopback(host):
+            answer: Response = PlainTextResponse(REBOUND.format(host), 403)
+        else:
+            answer = await following(request)
         answer.headers.update(HEADERS)
         return answer
 
@@ -90,4 +99,4 @@ def serve(board: Board, listening: Listening) -> None:
     settings: dict[str, Any] = {"log_level": "warning", "timeout_graceful_shutdown": STOP_S}
     if listening.certificate is not None:
         settings.update(ssl_certfile=listening.certificate, ssl_keyfile=listening.key)
-    uvicorn.run(make_app(board), host=listening.host, port=listening.port, **settings)
+    uvicorn.run(make_app(board, is_loopback(listening.host)), host=listening.host, port=listening.port, **settings)

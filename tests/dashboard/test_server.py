@@ -146,6 +146,18 @@ def test_answers_forbid_other_hosts_and_frames(looker: Looker) -> None:
     assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy
 
 
+@pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("[::1]", 200), ("rebound.example", 403)])
+def test_a_page_that_means_this_machine_by_another_name_reads_nothing(looker: Looker, host: str, status: int) -> None:
+    asked = urllib.request.Request(looker.url, headers={"Host": host})
+    try:
+        with urllib.request.urlopen(asked) as answer:
+            told = answer.status
+    except urllib.error.HTTPError as error:
+        told = error.code
+        assert b"rebound.example is no name of this machine" in error.read()
+    assert told == status
+
+
 def test_a_user_logs_in_where_the_default_user_needs_a_password(browser: Any, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret\n")
