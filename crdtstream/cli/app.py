@@ -128,12 +128,27 @@ def demo(
         Path | None,
         typer.Option(help="With --spark: an empty directory for the archive and the replies that clients got."),
     ] = None,
+    load: Annotated[
+        bool, typer.Option("--load", help="Add entries and read groups in all regions while they stay up.")
+    ] = False,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="With --load: HOST:PORT of a region that runs already; no region is started.", show_default=False
+        ),
+    ] = None,
+    rate: Annotated[float, typer.Option(min=0.01, max=1_000, help="With --load: entries a second in each region.")] = 5,
+    seed: Annotated[int, typer.Option(min=0, help="With --load: another seed gives other entries.")] = 1,
 ) -> None:
     """Run three regions on this machine, play their stories, and keep them running for redis-cli until Ctrl-C."""
     # Imported only here: a region starts without it, and sooner.
     from crdtstream.demo.run import run_demo
 
-    raise typer.Exit(run_demo(once, port_base, spark=master if spark else "", keep=keep))
+    if load and node:
+        from crdtstream.demo.load import run_load
+
+        raise typer.Exit(run_load(node, seed, rate))
+    raise typer.Exit(run_demo(once, port_base, spark=master if spark else "", keep=keep, loads=load))
 
 
 @app.command(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Annotated
 
 import typer
@@ -17,6 +16,7 @@ from crdtstream.admin.access import (
     password_of,
 )
 from crdtstream.observing.access import Access
+from crdtstream.settings.config import is_loopback
 
 PORT = 8080
 
@@ -52,7 +52,7 @@ def dashboard(
             raise typer.BadParameter(problem)
     if not node:
         raise typer.BadParameter("name a region: --node HOST:PORT", param_hint="--node")
-    if not (is_loopback(bind) or web_cert or insecure):
+    if not (is_loopback(bind.strip("[]")) or web_cert or insecure):
         raise typer.BadParameter(
             f"{bind} can be reached from other machines: give --web-cert and --web-key, or --insecure"
             " to send passwords readably",
@@ -71,13 +71,6 @@ def dashboard(
     board = Board(node, Access(user, password_of(password_file), cacert, cert, key), actions, prometheus)
     typer.echo(f"The dashboard is at {'https' if web_cert else 'http'}://{shown_host(bind)}:{port}/")
     serve(board, Listening(bind, port, web_cert, web_key))
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def shown_host(host: str) -> str:

@@ -15,8 +15,8 @@ from nicegui import app as nicegui_app
 from nicegui import ui
 
 from crdtstream.dashboard.board import Board
-from crdtstream.dashboard.command import is_loopback
 from crdtstream.dashboard.pages import actions, charts, entries, login, overview, streams
+from crdtstream.settings.config import is_loopback
 
 # NiceGUI makes functions of texts of its own (Vue templates, handlers); hence eval. Nothing is loaded from elsewhere.
 POLICY = (
@@ -99,4 +99,6 @@ def serve(board: Board, listening: Listening) -> None:
     settings: dict[str, Any] = {"log_level": "warning", "timeout_graceful_shutdown": STOP_S}
     if listening.certificate is not None:
         settings.update(ssl_certfile=listening.certificate, ssl_keyfile=listening.key)
-    uvicorn.run(make_app(board, is_loopback(listening.host)), host=listening.host, port=listening.port, **settings)
+    uvicorn.run(
+        make_app(board, is_loopback(listening.host.strip("[]"))), host=listening.host, port=listening.port, **settings
+    )

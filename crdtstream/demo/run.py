@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
 
 from crdtstream.demo import show
-from crdtstream.demo.board import dashboard_beside
 from crdtstream.demo.cluster import NAMES, Cluster, DemoError
+from crdtstream.demo.companions import beside, dashboard_beside
 from crdtstream.demo.player import Outcome, Player
 from crdtstream.demo.proof import prove_keys
 from crdtstream.demo.story import KEYS, Story, all_stories
@@ -35,15 +36,16 @@ def run_demo(
     console: Console | None = None,
     spark: str = "",
     keep: Path | None = None,
+    loads: bool = False,
 ) -> int:
     """Run the demo, with all stories unless some are given; return the exit code. With `spark`, a Spark master, the
-    pipeline is shown instead.
+    pipeline is shown instead. `loads`: a workload runs while the regions stay up.
     """
     console = console or show.make_console()
     stories = all_stories() if stories is None else stories
     handlers = {number: signal.signal(number, interrupt) for number in SIGNALS}
     try:
-        return show_pipeline(console, spark, keep) if spark else Demo(console, stories).run(once, port_base)
+        return show_pipeline(console, spark, keep) if spark else Demo(console, stories, loads).run(once, port_base)
     except ProcessError as error:
         show.show_verdict(console, [str(error)], 0)
         return BROKEN
@@ -77,9 +79,10 @@ def show_pipeline(console: Console, master: str, keep: Path | None) -> int:
 class Demo:
     """Tells the stories and collects what did not hold."""
 
-    def __init__(self, console: Console, stories: tuple[Story, ...]) -> None:
+    def __init__(self, console: Console, stories: tuple[Story, ...], loads: bool = False) -> None:
         self._console = console
         self._stories = stories
+        self._loads = loads
         self._complaints: list[str] = []
 
     def run(self, once: bool, port_base: int) -> int:
@@ -120,7 +123,8 @@ class Demo:
     def _stay(self, cluster: Cluster) -> None:
         """Wait for a signal; raises ProcessError if a region ends before."""
         try:
-            with dashboard_beside(cluster) as dashboard:
+            load = beside(cluster, "load", ["demo", "--load"]) if self._loads else nullcontext()
+            with load, dashboard_beside(cluster) as dashboard:
                 show.show_invitation(self._console, cluster, dashboard)
                 while True:
                     cluster.check_alive()
