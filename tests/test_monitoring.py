@@ -44,7 +44,12 @@ def promtool(*words: str, directory: Path = RULES) -> subprocess.CompletedProces
 @needs_promtool
 @pytest.mark.parametrize(
     "words",
-    [("check", "rules", "alerts.yml"), ("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")],
+    [
+        ("check", "rules", "alerts.yml"),
+        ("check", "config", "prometheus.yml"),
+        ("check", "config", "compose.yml"),
+        ("test", "rules", "alerts_test.yml"),
+    ],
 )
 def test_promtool_accepts(words: tuple[str, ...]) -> None:
     checked = promtool(*words)
