@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import hiredis
 import pytest
 
 from crdtstream.observing.rows import fields_of_row
+from tests.commands.portraits import Part, parsed
 from tests.commands.stream_region import Region
 
 EAST, WEST = 1, 2
 
 
 def value(reply: bytes | None) -> Any:
-    reader = hiredis.Reader()
-    reader.feed(reply or b"")
-    return reader.gets()
+    return plain(parsed(reply or b""))
+
+
+def plain(part: Part) -> Any:
+    _, content = part
+    return [plain(item) for item in content] if isinstance(content, list) else content
 
 
 @pytest.fixture
