@@ -35,7 +35,7 @@ class Picture:
 
 
 class Watch:
-    """One for the process, whoever looks."""
+    """What all visitors are shown; a process has one."""
 
     def __init__(self, ports: RedisPorts, addresses: Sequence[str]) -> None:
         self.ports = ports

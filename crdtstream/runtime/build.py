@@ -45,7 +45,7 @@ def of_checkout(root: Path) -> tuple[str, str]:
 
 
 def ask_git(root: Path, question: tuple[str, ...]) -> str:
-    """Whoever owns the files: in a container that builds, it is somebody else, and their code runs already."""
+    """Ask git even if another user owns the files, as in a container that builds them."""
     return subprocess.run(
         ["git", "-C", str(root), "-c", "safe.directory=*", *question],
         stdout=subprocess.PIPE,

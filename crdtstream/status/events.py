@@ -127,7 +127,7 @@ LINKS = (
         "repeated",
         "address",
     ),
-    Event("peers-changed", INFO, "Peers were added or removed while the region runs.", "added", "removed"),
+    Event("peers-changed", INFO, "The addresses that the region dials have changed: its peers, or what other regions announce.", "added", "removed"),
     Event("batches-wait", WARNING, "This region lacks room: batches of its peers wait.", "detail"),
     Event("batches-taken", INFO, "There is room again: batches of peers are applied.", "detail"),
     Event("peer-lacks-room", WARNING, "A peer lacks room: batches for it wait.", "detail"),

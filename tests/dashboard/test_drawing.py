@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from crdtstream.dashboard.drawing import drawing, spot
 from crdtstream.dashboard.model import Place
 from crdtstream.observing.links import RegionLink
 
 
-def place(region: int, **changes: object) -> Place:
-    told: dict[str, object] = {"is_asked": True, "error": "", "loading": "", "lag": 0, "lag_ms": 0, **changes}
-    return Place(region, f"region {region}", **told)  # type: ignore[arg-type]
+def place(region: int, **changes: Any) -> Place:
+    told: dict[str, Any] = {"is_asked": True, "error": "", "loading": "", "lag": 0, "lag_ms": 0, **changes}
+    return Place(region, f"region {region}", **told)
 
 
 def test_each_region_and_each_link_is_drawn() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from crdtstream.runtime.announcing import announced
@@ -10,8 +12,8 @@ from crdtstream.settings.config import Config, ConfigError, validate
 LISTENING = {"redis": "127.0.0.1:6379", "replication": "127.0.0.1:7000", "http": "0.0.0.0:8080", "bulk": "10.0.0.7:9"}
 
 
-def config(**fields: object) -> Config:
-    return Config(name="east", region=1, cluster="shop", **fields)  # type: ignore[arg-type]
+def config(**fields: Any) -> Config:
+    return Config(name="east", region=1, cluster="shop", **fields)
 
 
 def test_addresses_that_others_can_use() -> None:

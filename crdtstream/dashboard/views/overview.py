@@ -71,20 +71,7 @@ def regions(
 ) -> Tag:
     late = {place.region: place for place in places}
     rows = [region_row(each, late.get(each.region), digests, expiries.get(each.address, "")) for each in readings]
-    heads = (
-        "region",
-        "state",
-        "digest",
-        "behind",
-        "keys",
-        "memory",
-        "disk",
-        "restarts",
-        "clients",
-        "commands/s",
-        "certificate",
-    )
-    return panel("Regions", table(heads, rows), classes="wide")
+    return panel("Regions", table(REGION_HEADS, rows), classes="wide")
 
 
 def region_row(reading: RegionReading, place: Place | None, digests: DigestRound, expiry: str) -> tuple[Tag | str, ...]:
