@@ -57,7 +57,7 @@ class Changed:
             self.dirty[(key, name)] = None
             self.dirtying = group
 
-    def drain_dirty(self, dirty: tuple[Key, bytes]) -> None:
+    def forget_dirty(self, dirty: tuple[Key, bytes]) -> None:
         self.dirty.pop(dirty, None)
         self.dirtying = None
 

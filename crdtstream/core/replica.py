@@ -334,7 +334,7 @@ class Replica:
                     self.room.ease()
 
     def _acknowledge(self, dirty: tuple[Key, bytes]) -> None:
-        self.changed.drain_dirty(dirty)
+        self.changed.forget_dirty(dirty)
         key, name = dirty
         stream = self.keyspace.known(key)
         group = None if stream is None else stream.groups.get(name)
@@ -343,7 +343,7 @@ class Replica:
         runs = group.new_runs(stream.trees)
         if runs:
             self._acknowledge_runs(key, name, sorted(group.creates), runs)
-            self.changed.drain_dirty(dirty)
+            self.changed.forget_dirty(dirty)
 
     def _acknowledge_runs(self, key: Key, name: bytes, creates: list[Dot], runs: dict[int, list[Interval]]) -> None:
         """Prepare these runs, in parts where they are very many."""

@@ -30,11 +30,11 @@ from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import ChainRange
 from crdtstream.core.entries.range_reading import (
+    add_dots,
     chain_ranges_of,
     counts_of_oldest,
     held_in,
     read_chain_ranges,
-    record_dots,
 )
 from crdtstream.core.entries.seen import Counters, SeenEntries
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
@@ -175,7 +175,7 @@ class Stream:
         """Those of these ascending IDs that live here, each with its dots: one, unless there are duplicates."""
         found: dict[EntryId, list[Dot]] = {}
         for chain in self.chains.all:
-            record_dots(chain, ids, found)
+            add_dots(chain, ids, found)
         if len(self.chains.all) > 1:
             for dots in found.values():
                 dots.sort()

@@ -137,11 +137,11 @@ class EntryTree(BlockList):
         while at < end:
             place = bisect_right(self._low_ids, ids[at]) - 1
             stop = end if place + 1 == len(self._low_ids) else bisect_left(ids, self._low_ids[place + 1], at, end)
-            self._record_counters(ids, at, stop, place, found)
+            self._append_counters(ids, at, stop, place, found)
             at = stop
         return found + [0] * (len(ids) - end)
 
-    def _record_counters(self, ids: list[EntryId], at: int, stop: int, place: int, found: list[int]) -> None:
+    def _append_counters(self, ids: list[EntryId], at: int, stop: int, place: int, found: list[int]) -> None:
         """Append the counters of the IDs [at, stop), all of which only this block may hold."""
         block = self._blocks[place]
         held, count = block.raw_ids(), block.count

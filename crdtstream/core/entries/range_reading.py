@@ -85,7 +85,7 @@ def _counts_in_chain(chain: Chain[EntryTree], count: int) -> dict[int, int]:
     return oldest
 
 
-def record_dots(chain: Chain[EntryTree], ids: list[EntryId], found: dict[EntryId, list[Dot]]) -> None:
+def add_dots(chain: Chain[EntryTree], ids: list[EntryId], found: dict[EntryId, list[Dot]]) -> None:
     """Add the dots of those of these ascending IDs that the chain holds."""
     for tree, some, counters in held_in(chain, ids):
         for entry_id, counter in zip(some, counters, strict=True):
