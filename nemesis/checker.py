@@ -43,8 +43,8 @@ from nemesis.history import (
     EntryID,
     Loss,
     Operation,
-    lane_of,
     region_of,
+    residue_of,
     text_of,
 )
 
@@ -318,12 +318,12 @@ def _origins_out_of_order(record: Record) -> Iterator[Anomaly]:
     latest: dict[tuple[int, int], EntryID] = {}
     for each in record.done(READ):
         for at, _ in each.entries if each.fresh else ():
-            before = latest.get((each.region, lane_of(at)), (0, 0))
+            before = latest.get((each.region, residue_of(at)), (0, 0))
             if at < before:
                 yield record.anomaly(
                     REORDERED, each.region, at, f"the group delivered {text_of(before)} of its origin first"
                 )
-            latest[each.region, lane_of(at)] = max(at, before)
+            latest[each.region, residue_of(at)] = max(at, before)
 
 
 def _holes(record: Record) -> Iterator[Anomaly]:
@@ -331,10 +331,10 @@ def _holes(record: Record) -> Iterator[Anomaly]:
     lasting: dict[int, list[EntryID]] = defaultdict(list)
     for at in sorted(record.tokens):
         if not record.may_be_removed(at):
-            lasting[lane_of(at)].append(at)
+            lasting[residue_of(at)].append(at)
     for each in record.done(RANGE):
         shown = {at for at, _ in each.entries}
-        last = {lane_of(at): at for at, _ in each.entries}
+        last = {residue_of(at): at for at, _ in each.entries}
         for origin, at in last.items():
             ids = lasting[origin]
             for expected in ids[bisect_left(ids, each.low) : bisect_left(ids, at)]:

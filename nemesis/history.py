@@ -24,7 +24,7 @@ NEVER_S = math.inf
 
 EntryID = tuple[int, int]
 Entry = tuple[EntryID, str]
-LANES = 1 << 16
+SEQ_MODULUS = 1 << 16
 REGIONS = 1 << 8
 
 
@@ -73,13 +73,13 @@ def text_of(at: EntryID) -> str:
     return f"{at[0]}-{at[1]}"
 
 
-def lane_of(at: EntryID) -> int:
-    """Return the lane in which an ID was minted in strict mode; a region's origins share a lane only after
+def residue_of(at: EntryID) -> int:
+    """Return the residue with which an ID was minted in strict mode; a region's origins share a residue only after
     256 of them.
     """
-    return at[1] % LANES
+    return at[1] % SEQ_MODULUS
 
 
 def region_of(at: EntryID) -> int:
-    """Return the region of the ID's lane."""
-    return lane_of(at) % REGIONS
+    """Return the region that the ID's residue names."""
+    return residue_of(at) % REGIONS

@@ -136,9 +136,9 @@ MUTATIONS = (
         "convergence",
     ),
     Mutation(
-        "IDs are minted without the lane",
+        "IDs are minted without the residue",
         "core/values/entry_id.py",
-        "        return (now_ms, lane)",
+        "        return (now_ms, residue)",
         "        return (now_ms, 1)",
         "unique IDs",
     ),
@@ -356,7 +356,7 @@ MUTATIONS = (
         "replication/origins/birth.py",
         "        self.become_new(turn)\n",
         "        if not self.origin:\n            self.become_new(turn)\n        else:\n"
-        "            self._replica.become(self.origin, lane_of(self._config.region, self.count))\n"
+        "            self._replica.become(self.origin, residue_of(self._config.region, self.count))\n"
         "            turn.add(codec.START, codec.encode_start(self.origin, self.count))\n",
         "unique dots",
         alone=True,

@@ -75,7 +75,7 @@ class UniqueIds(Checker):
 
     def at_end(self, world: Network) -> None:
         if world.settings.id_mode != STRICT or world.settings.twin or world.injected["put-back"]:
-            return  # two histories of one directory share a lane until they receive each other's effects
+            return  # two histories of one directory share a residue until they receive each other's effects
         answered: dict[tuple[Key, EntryId], Dot] = {}
         for added in world.history.added:
             other = answered.setdefault((added.key, added.entry_id), added.dot)

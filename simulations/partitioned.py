@@ -232,7 +232,7 @@ class Partitioned(StreamClients, Watcher):
     def _add(self, number: int, key: Key, value: bytes) -> None:
         replica = self.world.machines[number].node.replica
         stream = replica.keyspace.find(key)
-        entry_id = mint(replica.keyspace.now_ms, ID_MIN if stream is None else stream.top, replica.lane)
+        entry_id = mint(replica.keyspace.now_ms, ID_MIN if stream is None else stream.top, replica.residue)
         if entry_id is not None and self.world.machines[number].node.context.standing.writable:
             replica.add_entry(key, entry_id, [b"value", value])
 

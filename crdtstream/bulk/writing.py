@@ -22,7 +22,7 @@ from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.encoding import fields_at
 from crdtstream.core.replica import Replica
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, ID_TEXT_BYTES
-from crdtstream.core.values.entry_id import ID_MIN, LANE_STRIDE, LIBERAL, STRICT, U64_MAX, EntryId
+from crdtstream.core.values.entry_id import ID_MIN, LIBERAL, SEQ_MODULUS, STRICT, U64_MAX, EntryId
 
 # Below this many rows of a stream, a block of their own costs more than appending them one by one.
 FEW_ROWS: Final = 4
@@ -100,7 +100,7 @@ def plan_of(context: Context, rows: EntryRows, key: Key, indexes: Sequence[int])
 
 def minted_ids(context: Context, top: EntryId, count: int) -> tuple[array[int], array[int]]:
     """Mint IDs as XADD * would in this millisecond; within one millisecond they are an arithmetic progression."""
-    stride = 1 if context.settings.config.id_mode == LIBERAL else LANE_STRIDE
+    stride = 1 if context.settings.config.id_mode == LIBERAL else SEQ_MODULUS
     ms, id_seqs = array("Q"), array("Q")
     while count:
         try:

@@ -23,7 +23,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entries.bursts import Burst, encode_burst, encoded_fields
 from crdtstream.core.entries.encoding import array_header
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
-from crdtstream.core.values.entry_id import LANE_STRIDE, LIBERAL, U64_MAX
+from crdtstream.core.values.entry_id import LIBERAL, SEQ_MODULUS, U64_MAX
 from crdtstream.protocols.alike import Alike
 from crdtstream.protocols.replies import bulk_array
 from crdtstream.protocols.requests import CR, REQUEST_BYTES_MIN, STAR, after_first, read_request
@@ -146,7 +146,7 @@ def is_open(context: Context, client: Client, name: bytes) -> bool:
         and not context.parking.awaits(key)
         and key not in context.watches.by_key
         and len(name) <= context.replica.room.name_bytes_max
-        and top_of(context, key)[1] < U64_MAX - (BURST_ENTRIES_MAX + 1) * LANE_STRIDE
+        and top_of(context, key)[1] < U64_MAX - (BURST_ENTRIES_MAX + 1) * SEQ_MODULUS
     )
 
 
@@ -168,7 +168,7 @@ def execute(
     """Execute a burst that begins with this request, whose fields start there; for the rest see `encode_burst`."""
     began_ns = context.stopwatch.mark_ns
     key: Key = (client.database, first[1])
-    step = 1 if context.settings.config.id_mode == LIBERAL else LANE_STRIDE
+    step = 1 if context.settings.config.id_mode == LIBERAL else SEQ_MODULUS
     burst = encode_burst(minted(context, top_of(context, key)), step, bodies, middle)
     context.replica.room.make_room(
         len(burst.data) + ENTRY_BYTES * burst.count + BURST_EFFECTS * (EFFECT_BYTES + len(key[1]))

@@ -104,7 +104,7 @@ def chosen_id(context: Context, new_id: NewId, top: EntryId) -> EntryId:
     if new_id.kind == adding.FULL:
         entry_id: EntryId | None = (new_id.ms, new_id.seq)
     elif context.settings.config.id_mode != LIBERAL:
-        entry_id = mint_at(new_id.ms, top, context.replica.lane)
+        entry_id = mint_at(new_id.ms, top, context.replica.residue)
     elif new_id.kind == adding.AUTO_SEQ and new_id.ms == top[0]:
         entry_id = None if top[1] == U64_MAX else (top[0], top[1] + 1)
     else:

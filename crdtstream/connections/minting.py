@@ -34,7 +34,7 @@ def minted(context: Context, top: EntryId) -> EntryId:
     if context.settings.config.id_mode == LIBERAL:
         entry_id = mint_plain(now_ms, top)
     else:
-        entry_id = mint(now_ms, top, context.replica.lane)
+        entry_id = mint(now_ms, top, context.replica.residue)
     if entry_id is None:
         raise CommandError(EXHAUSTED)
     return entry_id

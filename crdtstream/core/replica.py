@@ -12,8 +12,8 @@ local counter before it.
 The vector is the causal context of whatever is prepared next. Contexts within one batch differ only in the component of
 the batch's own origin, so `take()` must be called before a remote effect is applied; `apply_batch` asserts it.
 
-`lane` separates the strict entry IDs that this origin mints from those of other origins (core/values/entry_id.py); it
-is not an identity.
+`residue` separates the strict entry IDs that this origin mints from those of other origins (core/values/entry_id.py);
+it is not an identity.
 
 `prepared` counts attempts to change something, so it shows whether a failed command had already tried to write.
 
@@ -68,8 +68,8 @@ class Replica:
         "changed",
         "expired_keys",
         "keyspace",
-        "lane",
         "prepared",
+        "residue",
         "room",
     )
 
@@ -83,7 +83,7 @@ class Replica:
         self._effects: list[Effect] = []
         self._facts: list[StampedFact] = []
         self._first = 1
-        self.lane = region_of(origin)
+        self.residue = region_of(origin)
         self._id_writer = IdWriter()
 
     def is_alone(self) -> bool:
@@ -252,11 +252,11 @@ class Replica:
 
     # Origins
 
-    def become(self, origin: int, lane: int) -> None:
+    def become(self, origin: int, residue: int) -> None:
         """Go on as another origin; call it between turns."""
         assert not self._effects and not self._facts, "the origin changed in the middle of a turn"
         self.applied.become(origin)
-        self.lane = lane
+        self.residue = residue
 
     def _prepare(self, effect: Effect) -> None:
         self.acknowledge_key(effect.key)

@@ -95,7 +95,7 @@ class Registers:
         self._refresh()
         replica, applied = self._replica, self._replica.applied
         known = replica.keyspace.find(self._key)
-        entry_id = mint(replica.keyspace.now_ms, ID_MIN if known is None else known.top, replica.lane)
+        entry_id = mint(replica.keyspace.now_ms, ID_MIN if known is None else known.top, replica.residue)
         if entry_id is None:
             raise Refused(UNWRITABLE, f"the stream {self._key[1]!r} has exhausted its IDs: delete it")
         seen = self._rows.get(name, [])

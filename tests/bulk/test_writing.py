@@ -163,8 +163,8 @@ def test_minted_ids_go_on_in_the_next_millisecond(id_mode: str) -> None:
     stride = 1 if id_mode == LIBERAL else 65536
     ms, seqs = minted_ids(region.context, (5_000, U64_MAX - 2 * stride), 4)
     assert list(ms) == [5_000, 5_000, 5_001, 5_001]
-    lane = 0 if id_mode == LIBERAL else region.replica.lane
-    assert list(seqs[2:]) == [lane, lane + stride]
+    residue = 0 if id_mode == LIBERAL else region.replica.residue
+    assert list(seqs[2:]) == [residue, residue + stride]
 
 
 @given(st.lists(st.tuples(u64s, u64s), min_size=1, max_size=30, unique=True).map(sorted))

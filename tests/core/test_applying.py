@@ -105,7 +105,7 @@ def test_a_later_origin_says_all_again() -> None:
     one.become(257, 257)
     assert added(one).context == VersionVector({1: 1, 2: 1})
     assert added(one).context == VersionVector({257: 1})
-    assert (one.lane, one.applied.contexts[1]) == (257, VersionVector({1: 1, 2: 1}))
+    assert (one.residue, one.applied.contexts[1]) == (257, VersionVector({1: 1, 2: 1}))
 
 
 def test_an_origin_does_not_change_in_the_middle_of_a_turn() -> None:

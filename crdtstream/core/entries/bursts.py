@@ -16,10 +16,10 @@ from crdtstream.core.entries.swar import stepping
 from crdtstream.core.values.entry_id import EntryId
 
 _CRLF: Final = b"\r\n"
-# More entries in a millisecond are rare; one region has one lane at a time.
+# More entries in a millisecond are rare; the IDs of one region have one residue at a time.
 _TEXTS_MAX: Final = 1024
-_LANES_MAX: Final = 4
-# By the second number of a lane, its numbers as text.
+_RESIDUES_MAX: Final = 4
+# The numbers of a residue as text, by the second of them.
 _TEXTS: Final[dict[int, list[bytes]]] = {}
 
 
@@ -124,7 +124,7 @@ def texts_of(first: int, step: int, count: int) -> list[bytes]:
         return [str(first + index * step).encode("ascii") for index in range(count)]
     kept = _TEXTS.get(step + lowest)
     if kept is None:
-        if len(_TEXTS) == _LANES_MAX:
+        if len(_TEXTS) == _RESIDUES_MAX:
             _TEXTS.clear()
         kept = []
         _TEXTS[step + lowest] = kept

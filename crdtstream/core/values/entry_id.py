@@ -2,11 +2,11 @@
 
 An entry ID is the pair `(ms, seq)`, both unsigned 64-bit; pairs compare as Redis compares IDs. Its text is `ms-seq`.
 
-In strict and semi-strict mode, minting gives `seq = k * 65536 + lane`, the smallest that exceeds the stream's last ID,
-so origins with different lanes never mint the same ID. A lane is `region + 256 * (count modulo 256)`, where the count
-is the number of earlier origins of the region. A lane is not an identity: two live copies of one data directory may
-mint the same ID before they learn of each other; nothing but that ID is then affected. When the clock is behind the
-last ID, minting continues in the last ID's millisecond.
+In strict and semi-strict mode, minting gives `seq = k * 65536 + residue`, the smallest that exceeds the stream's last
+ID, so origins with different residues never mint the same ID. The residue of an origin is
+`region + 256 * (count modulo 256)`, where the count is the number of earlier origins of the region. It is not an
+identity: two live copies of one data directory may mint the same ID before they learn of each other; nothing but that
+ID is then affected. When the clock is behind the last ID, minting continues in the last ID's millisecond.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ID_MIN: Final[EntryId] = (0, 0)
 ID_MAX: Final[EntryId] = (U64_MAX, U64_MAX)
 # What `parse_plain` says of other texts; written out there, where a constant would be looked up.
 NOT_PLAIN: Final[EntryId] = (-1, -1)
-LANE_STRIDE: Final = 65536
+SEQ_MODULUS: Final = 65536
 
 STRICT: Final = "strict"
 SEMI_STRICT: Final = "semi-strict"
@@ -149,39 +149,39 @@ def id_below(entry_id: EntryId) -> EntryId:
     return (ms, seq - 1) if seq else (ms - 1, U64_MAX)
 
 
-def lane_of(region: int, count: int) -> int:
+def residue_of(region: int, count: int) -> int:
     return region + 256 * (count % 256)
 
 
-def mint(now_ms: int, top: EntryId, lane: int) -> EntryId | None:
-    """`*`: the smallest ID of this lane above `top` whose milliseconds are the clock's or later; None if none is
+def mint(now_ms: int, top: EntryId, residue: int) -> EntryId | None:
+    """`*`: the smallest ID with this residue above `top` whose milliseconds are the clock's or later; None if none is
     left.
     """
     top_ms, top_seq = top
     if now_ms > top_ms:
-        return (now_ms, lane)
-    seq = seq_above(top_seq, lane)
+        return (now_ms, residue)
+    seq = seq_above(top_seq, residue)
     if seq <= U64_MAX:
         return (top_ms, seq)
-    return (top_ms + 1, lane) if top_ms < U64_MAX else None
+    return (top_ms + 1, residue) if top_ms < U64_MAX else None
 
 
-def mint_at(ms: int, top: EntryId, lane: int) -> EntryId | None:
-    """`ms` or `ms-*`: the smallest ID of this lane above `top` in that millisecond; None if none is left."""
+def mint_at(ms: int, top: EntryId, residue: int) -> EntryId | None:
+    """`ms` or `ms-*`: the smallest ID with this residue above `top` in that millisecond; None if none is left."""
     top_ms, top_seq = top
     if ms > top_ms:
-        return (ms, lane)
+        return (ms, residue)
     if ms < top_ms:
         return None
-    seq = seq_above(top_seq, lane)
+    seq = seq_above(top_seq, residue)
     return (ms, seq) if seq <= U64_MAX else None
 
 
-def seq_above(seq: int, lane: int) -> int:
-    """The smallest `k * 65536 + lane` that exceeds `seq`."""
-    if seq < lane:
-        return lane
-    return ((seq - lane) // LANE_STRIDE + 1) * LANE_STRIDE + lane
+def seq_above(seq: int, residue: int) -> int:
+    """The smallest `k * 65536 + residue` that exceeds `seq`."""
+    if seq < residue:
+        return residue
+    return ((seq - residue) // SEQ_MODULUS + 1) * SEQ_MODULUS + residue
 
 
 def mint_plain(now_ms: int, top: EntryId) -> EntryId | None:

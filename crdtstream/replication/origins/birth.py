@@ -5,8 +5,8 @@ copy of a directory this is. The earlier origins of the same directory are its *
 effects are served from the log, as for any other origin.
 
 The `count` of an origin is the number of origins that its region had before it, as far as this directory and its peers
-know. It determines the lane of the strict IDs that the origin generates (core/values/entry_id.py) and nothing else. If
-another origin of the region turns out to have the same lane, this origin takes the next one.
+know. It determines the residue of the strict IDs that the origin generates (core/values/entry_id.py), and nothing
+else. If another origin of the region turns out to have the same residue, this origin takes the next one.
 
 Origin numbers are drawn from a seed, because an origin may end while its process continues as another one. The runtime
 sets another seed at each tick; otherwise a process whose memory was cloned would draw the same numbers as its twin.
@@ -18,7 +18,7 @@ from typing import Final
 
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import origin_of, region_of
-from crdtstream.core.values.entry_id import lane_of
+from crdtstream.core.values.entry_id import residue_of
 from crdtstream.protocols import codec
 from crdtstream.replication.log.turn import Turn
 from crdtstream.replication.origins.facts import Addresses, RegionFacts
@@ -118,7 +118,7 @@ class Birth:
         turn.cut()
         count = self._highest(self._config.region) + 1
         self._adopt(origin_of(self._config.region, self._draw()), count)
-        self._replica.become(self.origin, lane_of(self._config.region, count))
+        self._replica.become(self.origin, residue_of(self._config.region, count))
         turn.add(codec.START, codec.encode_start(self.origin, count))
 
     def _adopt(self, origin: int, count: int) -> None:
@@ -147,7 +147,7 @@ class Birth:
         self._seed = mixed ^ (mixed >> 31)
         return drawn
 
-    # Counts and lanes
+    # Counts and residues
 
     def _highest(self, region: int) -> int:
         """The highest count of that region's origins, -1 for none."""
@@ -193,7 +193,7 @@ class Birth:
         name: str = "",
         addresses: Addresses = (),
     ) -> None:
-        """An origin has this count; where it has the lane of the own one, the own one takes the next. It takes batches
+        """An origin has this count; where its residue is the own one's, the own one takes the next. It takes batches
         of so many bytes, and its region has this name and these addresses, if that is told.
         """
         if origin == self.origin:
@@ -204,11 +204,11 @@ class Birth:
         region = self._config.region
         if region_of(origin) != region:
             self._record_facts(region_of(origin), count, name, addresses, turn)
-        if region_of(origin) == region and lane_of(region, count) == self._replica.lane:
+        if region_of(origin) == region and residue_of(region, count) == self._replica.residue:
             turn.cut()
             self.count = self._highest(region) + 1
             self._note(self.origin, self.count)
-            self._replica.lane = lane_of(region, self.count)
+            self._replica.residue = residue_of(region, self.count)
             turn.add(codec.START, codec.encode_start(self.origin, self.count))
 
     def _record_facts(self, region: int, count: int, name: str, addresses: Addresses, turn: Turn) -> None:

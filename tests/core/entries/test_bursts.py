@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crdtstream.core.entries.bursts import Burst, encode_burst, encoded_fields, texts_of
 from crdtstream.core.entries.encoding import array_header, encode_entry, id_reply
 from crdtstream.core.replica import Replica
-from crdtstream.core.values.entry_id import LANE_STRIDE, EntryId
+from crdtstream.core.values.entry_id import SEQ_MODULUS, EntryId
 from crdtstream.protocols.codec import encode_batch
 
 KEY = (0, b"s")
@@ -25,7 +25,7 @@ def ids_of(burst: Burst) -> list[EntryId]:
     return [burst.id_at(index) for index in range(burst.count)]
 
 
-@given(firsts, st.sampled_from([1, LANE_STRIDE]), row_lists)
+@given(firsts, st.sampled_from([1, SEQ_MODULUS]), row_lists)
 def test_a_run_is_its_entries(first: EntryId, step: int, rows: list[list[bytes]]) -> None:
     burst = encode_burst(first, step, [encoded_fields([b"XADD", *row], 1) for row in rows])
     ids = ids_of(burst)
@@ -87,8 +87,8 @@ def test_a_replica_takes_a_run_as_its_entries(steps: list[tuple[bool, int, int]]
     assert streams[0].entries_added() == streams[1].entries_added()
 
 
-@given(st.sampled_from([1, LANE_STRIDE]), st.integers(0, 2000), st.integers(0, 300), st.integers(1, 300))
-def test_texts_are_those_of_the_numbers(step: int, lane: int, at: int, count: int) -> None:
-    first = (lane if step > 1 else 0) + at * step
+@given(st.sampled_from([1, SEQ_MODULUS]), st.integers(0, 2000), st.integers(0, 300), st.integers(1, 300))
+def test_texts_are_those_of_the_numbers(step: int, residue: int, at: int, count: int) -> None:
+    first = (residue if step > 1 else 0) + at * step
     assert texts_of(first, step, count) == [b"%d" % (first + index * step) for index in range(count)]
     assert texts_of(first + 2000 * step, step, 1) == [b"%d" % (first + 2000 * step)]

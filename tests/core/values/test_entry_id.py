@@ -1,4 +1,4 @@
-"""IDs that are minted: above the top, in the own lane, and different in each lane; and how their texts are read."""
+"""IDs that are minted: above the top, with the own residue, and different for each; and how their texts are read."""
 
 from __future__ import annotations
 
@@ -7,61 +7,61 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.core.values.entry_id import (
-    LANE_STRIDE,
     NOT_PLAIN,
+    SEQ_MODULUS,
     U64_MAX,
     EntryId,
     is_next,
-    lane_of,
     mint,
     mint_at,
     next_id,
     parse_id,
     parse_plain,
+    residue_of,
     seq_above,
 )
 
-edges = st.sampled_from([2**32, 2**53, U64_MAX - LANE_STRIDE, U64_MAX - 1, U64_MAX])
-u64 = st.integers(0, 5) | st.integers(0, 3 * LANE_STRIDE) | edges
+edges = st.sampled_from([2**32, 2**53, U64_MAX - SEQ_MODULUS, U64_MAX - 1, U64_MAX])
+u64 = st.integers(0, 5) | st.integers(0, 3 * SEQ_MODULUS) | edges
 tops: st.SearchStrategy[EntryId] = st.tuples(u64, u64)
-lanes = st.builds(lane_of, st.integers(1, 255), st.integers(0, 1000))
+residues = st.builds(residue_of, st.integers(1, 255), st.integers(0, 1000))
 
 
-@pytest.mark.parametrize(("region", "count", "lane"), [(1, 0, 1), (1, 1, 257), (7, 255, 65287), (7, 256, 7)])
-def test_lanes(region: int, count: int, lane: int) -> None:
-    assert lane_of(region, count) == lane
+@pytest.mark.parametrize(("region", "count", "residue"), [(1, 0, 1), (1, 1, 257), (7, 255, 65287), (7, 256, 7)])
+def test_residues(region: int, count: int, residue: int) -> None:
+    assert residue_of(region, count) == residue
 
 
-def test_a_lane_tells_regions_and_256_of_their_origins_apart() -> None:
-    lanes = {lane_of(region, count) for region in range(1, 256) for count in range(256)}
-    assert len(lanes) == 255 * 256 and min(lanes) > 0 and max(lanes) < LANE_STRIDE
+def test_a_residue_tells_regions_and_256_of_their_origins_apart() -> None:
+    residues = {residue_of(region, count) for region in range(1, 256) for count in range(256)}
+    assert len(residues) == 255 * 256 and min(residues) > 0 and max(residues) < SEQ_MODULUS
 
 
-@given(u64, lanes)
-def test_the_next_sequence_number_of_a_lane(seq: int, lane: int) -> None:
-    above = seq_above(seq, lane)
-    assert above > seq and above % LANE_STRIDE == lane
-    assert above - LANE_STRIDE <= seq
+@given(u64, residues)
+def test_the_next_sequence_number_with_a_residue(seq: int, residue: int) -> None:
+    above = seq_above(seq, residue)
+    assert above > seq and above % SEQ_MODULUS == residue
+    assert above - SEQ_MODULUS <= seq
 
 
-@given(u64, tops, lanes)
-def test_what_is_minted_lies_above_the_top_and_in_its_lane(now_ms: int, top: EntryId, lane: int) -> None:
-    minted = mint(now_ms, top, lane)
+@given(u64, tops, residues)
+def test_what_is_minted_lies_above_the_top_and_with_its_residue(now_ms: int, top: EntryId, residue: int) -> None:
+    minted = mint(now_ms, top, residue)
     if minted is None:
-        assert top[0] == U64_MAX and seq_above(top[1], lane) > U64_MAX
+        assert top[0] == U64_MAX and seq_above(top[1], residue) > U64_MAX
     else:
         assert minted > top and minted[0] >= max(now_ms, top[0])
-        assert minted[1] % LANE_STRIDE == lane and max(minted) <= U64_MAX
+        assert minted[1] % SEQ_MODULUS == residue and max(minted) <= U64_MAX
 
 
-@given(u64, tops, lanes)
-def test_what_is_minted_at_a_millisecond(ms: int, top: EntryId, lane: int) -> None:
-    minted = mint_at(ms, top, lane)
+@given(u64, tops, residues)
+def test_what_is_minted_at_a_millisecond(ms: int, top: EntryId, residue: int) -> None:
+    minted = mint_at(ms, top, residue)
     if minted is not None:
         assert minted > top and minted[0] == ms
-        assert minted[1] % LANE_STRIDE == lane and minted[1] <= U64_MAX
+        assert minted[1] % SEQ_MODULUS == residue and minted[1] <= U64_MAX
     else:
-        assert ms < top[0] or (ms == top[0] and seq_above(top[1], lane) > U64_MAX)
+        assert ms < top[0] or (ms == top[0] and seq_above(top[1], residue) > U64_MAX)
 
 
 @given(tops, tops)

@@ -158,7 +158,7 @@ def test_a_greeting_names_the_origins_that_may_be_at_work() -> None:
 
 
 def test_a_count_that_changes_is_told_on() -> None:
-    """The own origin took another lane, since another one of its region had it."""
+    """The own origin took another residue, since another one of its region had it."""
     east, west, north = Region(1), Region(2), Region(3)
     links = [linked(east, west), linked(west, north)]
     pump_all(links)

@@ -1,4 +1,4 @@
-"""Origins of a directory: their numbers, their lineage, and the counts that give the lanes of strict IDs."""
+"""Origins of a directory: their numbers, their lineage, and the counts that give the residues of strict IDs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector, is_origin, region_of
-from crdtstream.core.values.entry_id import lane_of
+from crdtstream.core.values.entry_id import residue_of
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import Payload, joined
 from crdtstream.replication.log.history import History
@@ -67,9 +67,9 @@ def test_whatever_the_seed_is_it_is_an_origin_of_the_region(seed: int, region: i
     assert is_origin(birth.origin) and region_of(birth.origin) == region
 
 
-def test_each_start_is_another_origin_with_the_next_lane() -> None:
+def test_each_start_is_another_origin_with_the_next_residue() -> None:
     life = lives(4)
-    assert (life.birth.origin, life.birth.count, life.replica.lane) == (769, 3, lane_of(1, 3))
+    assert (life.birth.origin, life.birth.count, life.replica.residue) == (769, 3, residue_of(1, 3))
     assert life.birth.lineage == life.birth.predecessors() == [1, 257, 513]
 
 
@@ -123,38 +123,38 @@ def test_a_checkpoint_tells_what_the_log_told() -> None:
     assert (later.birth.count, later.birth.founders_left()) == (3, [2])
 
 
-# Counts and lanes
+# Counts and residues
 
 
 def test_the_next_origin_counts_those_that_peers_know() -> None:
     life = Life([], 0)
     life.birth.hear(257, 6, life.turn)
-    assert (life.birth.count, life.replica.lane) == (0, 1), "another lane than the own one"
+    assert (life.birth.count, life.replica.residue) == (0, 1), "another residue than the own one"
     life.birth.become_new(life.turn)
     assert life.birth.count == 7
 
 
-def test_an_origin_with_the_lane_of_another_one_takes_the_next() -> None:
+def test_an_origin_with_the_residue_of_another_one_takes_the_next() -> None:
     """A copy of the directory, or one that was lost, began with the same count."""
     life = lives(2)
     life.birth.hear(2561, 1, life.turn)
-    assert (life.birth.count, life.replica.lane) == (2, lane_of(1, 2))
+    assert (life.birth.count, life.replica.residue) == (2, residue_of(1, 2))
     life.birth.hear(2817, 2 + 256, life.turn)
-    assert (life.birth.count, life.replica.lane) == (259, lane_of(1, 3)), "lanes come round after 256"
+    assert (life.birth.count, life.replica.residue) == (259, residue_of(1, 3)), "residues come round after 256"
     assert life.birth.origin == 257, "the origin stays"
     later = Life(life.records(), 2)
     assert (later.birth.count, later.birth.lineage) == (260, [1, 257])
 
 
-def test_two_with_one_lane_part_once_one_has_heard_of_the_other() -> None:
+def test_two_with_one_residue_part_once_one_has_heard_of_the_other() -> None:
     one, other = Life([], 0), Life([], 1)
-    assert one.replica.lane == other.replica.lane
+    assert one.replica.residue == other.replica.residue
     one.birth.hear(other.birth.origin, other.birth.count, one.turn)
     other.birth.hear(one.birth.origin, one.birth.count, other.turn)
     assert (one.birth.count, other.birth.count) == (1, 0)
 
 
-def test_counts_of_other_regions_and_of_itself_say_nothing_of_the_own_lane() -> None:
+def test_counts_of_other_regions_and_of_itself_say_nothing_of_the_own_residue() -> None:
     life = Life([], 0)
     life.birth.hear(2, 0, life.turn)
     life.birth.hear(1, 44, life.turn)
