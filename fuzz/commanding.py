@@ -65,7 +65,7 @@ def rarely(one_in: int) -> st.SearchStrategy[bool]:
     return st.integers(1, one_in).map(lambda drawn: drawn == one_in)
 
 
-class Story(RuleBasedStateMachine):
+class RegionStateMachine(RuleBasedStateMachine):
     """A region under test, what it sent, and the requests so far."""
 
     @initialize(
@@ -233,7 +233,7 @@ def differences(before: list[Any], after: list[Any]) -> str:
 
 
 def test(with_settings: settings) -> object:
-    return get_state_machine_test(Story, settings=with_settings)
+    return get_state_machine_test(RegionStateMachine, settings=with_settings)
 
 
 TARGET = Target("commands", test, batch=50)

@@ -67,11 +67,12 @@ def one(
 def print_shortest(seed: int, settings: Settings | None) -> None:
     """Print the scenario alone to standard output, so that it can be redirected to a file."""
     found = shrunk(seed, settings)
-    if found is None or found.story is None:
-        console.print("the violation cannot be reproduced by a scenario: see simulations/story.py", markup=False)
+    if found is None or found.reproducer is None:
+        console.print("the violation cannot be reproduced by a scenario: see simulations/reproducer.py", markup=False)
         return
-    console.print(f"{found.steps_before} steps became {len(found.story.steps)} in {found.runs} runs\n", markup=False)
-    sys.stdout.write(found.story.replied())
+    steps = len(found.reproducer.steps)
+    console.print(f"{found.steps_before} steps became {steps} in {found.runs} runs\n", markup=False)
+    sys.stdout.write(found.reproducer.replied())
 
 
 def summary(world: World, failure: str) -> Table:

@@ -1,9 +1,9 @@
 """Reduces a failing seed to the shortest scenario that fails in the same way.
 
-The run is converted to a story (simulations/story.py), on a cluster without clocks, and must violate the same checker.
-Then `minimise` removes every step that the violation does not need, and `simpler` simplifies the rest. Every attempt
-runs the whole scenario, so the result fails by itself. Time passes only if nothing fails without it. A violation that a
-scenario cannot express is not reproduced.
+The run is converted to a scenario (simulations/reproducer.py), on a cluster without clocks, which must violate the same
+checker. Then `minimise` removes every step that the violation does not need, and `simpler` simplifies the rest. Every
+attempt runs the whole scenario, so the result fails by itself. Time passes only if nothing fails without it. A
+violation that a scenario cannot express is not reproduced.
 
 Reference: Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input" (2002).
 """
@@ -18,8 +18,8 @@ from simulations.adversary import draw_world
 from simulations.checkers import run_checked
 from simulations.draw import named
 from simulations.history import Violation
+from simulations.reproducer import CLOCK, CRASH, Recorder, Reproducer, Step, crash_name
 from simulations.settings import Settings
-from simulations.story import CLOCK, CRASH, Step, Story, Told, crash_name
 
 RUNS_MAX = 3_000
 LONG_NUMBER = re.compile(r"(?<![\w-])\d{7,}(?=-|\s|$)")
@@ -108,18 +108,19 @@ def _simpler_texts(step: Step) -> Iterator[str]:
             yield " ".join(words[:at] + words[at + 1 :])
 
 
-def fewer_regions(story: Story) -> Iterator[Story]:
+def fewer_regions(reproducer: Reproducer) -> Iterator[Reproducer]:
     """Yield variants with a mesh if possible, and only with regions that do something, renumbered."""
-    if story.settings.topology != "mesh":
-        yield replace(story, settings=replace(story.settings, topology="mesh"))
-    if story.fsync:
-        yield replace(story, fsync=())
-    used = sorted({number for step in story.steps for number in regions_of(step)})
+    if reproducer.settings.topology != "mesh":
+        yield replace(reproducer, settings=replace(reproducer.settings, topology="mesh"))
+    if reproducer.fsync:
+        yield replace(reproducer, fsync=())
+    used = sorted({number for step in reproducer.steps for number in regions_of(step)})
     names = {number: at + 1 for at, number in enumerate(used)}
-    settings = replace(story.settings, regions=max(2, len(used)), topology="mesh")
-    if settings.regions < story.settings.regions and len(used) > 1:
-        fsync = tuple(story.fsync[number - 1] for number in used) if story.fsync else ()
-        yield replace(story, settings=settings, steps=[renamed(step, names) for step in story.steps], fsync=fsync)
+    settings = replace(reproducer.settings, regions=max(2, len(used)), topology="mesh")
+    if settings.regions < reproducer.settings.regions and len(used) > 1:
+        fsync = tuple(reproducer.fsync[number - 1] for number in used) if reproducer.fsync else ()
+        steps = [renamed(step, names) for step in reproducer.steps]
+        yield replace(reproducer, settings=settings, steps=steps, fsync=fsync)
 
 
 def regions_of(step: Step) -> list[int]:
@@ -153,40 +154,40 @@ def renamed_id(text: str, names: dict[int, int]) -> str:
 
 @dataclass
 class Shrunk:
-    """The result for a seed; `story` is None if its violation could not be reproduced."""
+    """The result for a seed; `reproducer` is None if its violation could not be reproduced."""
 
     violation: str
     steps_before: int = 0
     runs: int = 0
-    story: Story | None = None
+    reproducer: Reproducer | None = None
 
 
 class Shrinker:
-    """Searches for a shorter story with the same violation, within `runs_max` runs."""
+    """Searches for a shorter reproducer with the same violation, within `runs_max` runs."""
 
-    def __init__(self, story: Story, wanted: str, runs_max: int = RUNS_MAX) -> None:
-        self.story = story
+    def __init__(self, reproducer: Reproducer, wanted: str, runs_max: int = RUNS_MAX) -> None:
+        self.reproducer = reproducer
         self.wanted = wanted
         self.runs = 0
         self.runs_max = runs_max
 
     def fails(self, steps: list[Step]) -> bool:
-        return self._fails(replace(self.story, steps=steps))
+        return self._fails(replace(self.reproducer, steps=steps))
 
-    def _fails(self, story: Story) -> bool:
+    def _fails(self, reproducer: Reproducer) -> bool:
         if self.runs >= self.runs_max:
             return False
         self.runs += 1
-        return story.violated() == self.wanted
+        return reproducer.violated() == self.wanted
 
     def shrink(self) -> bool:
-        """Shrink the story; False if it does not fail as expected."""
+        """Shrink the reproducer; False if it does not fail as expected."""
         if not self._begin():
             return False
         before: list[Step] = []
-        while before != self.story.steps:
-            before = self.story.steps
-            self.story.steps = minimise(before, self.fails)
+        while before != self.reproducer.steps:
+            before = self.reproducer.steps
+            self.reproducer.steps = minimise(before, self.fails)
             self._simplify()
         return True
 
@@ -194,32 +195,32 @@ class Shrinker:
         """Find a failing start: the plan as it was, with whole exchanges instead of single messages, or with minted
         IDs.
         """
-        chosen = [replace(step, text=step.sent or step.text) for step in self.story.steps]
-        for steps in [self.story.steps, *_whole(self.story.steps), chosen]:
+        chosen = [replace(step, text=step.sent or step.text) for step in self.reproducer.steps]
+        for steps in [self.reproducer.steps, *_whole(self.reproducer.steps), chosen]:
             if self.fails(steps):
-                self.story.steps = steps
+                self.reproducer.steps = steps
                 return True
         return False
 
     def _simplify(self) -> None:
         for _ in range(3):
-            story = next(filter(self._fails, fewer_regions(self.story)), None)
-            if story is None:
+            reproducer = next(filter(self._fails, fewer_regions(self.reproducer)), None)
+            if reproducer is None:
                 break
-            self.story = story
+            self.reproducer = reproducer
         simplified = True
         while simplified:
             simplified = False
-            for steps in simpler(self.story.steps):
+            for steps in simpler(self.reproducer.steps):
                 if self.fails(steps):
-                    self.story.steps, simplified = steps, True
+                    self.reproducer.steps, simplified = steps, True
                     break
 
 
 def shrink(seed: int, settings: Settings | None = None, runs_max: int = RUNS_MAX) -> Shrunk | None:
-    """Return the shortest story that fails as the seed does; None if the seed does not fail."""
-    told = Told()
-    world = draw_world(seed, settings, told)
+    """Return the shortest reproducer that fails as the seed does; None if the seed does not fail."""
+    recorder = Recorder()
+    world = draw_world(seed, settings, recorder)
     try:
         run_checked(world)
     except Violation as violation:
@@ -228,12 +229,12 @@ def shrink(seed: int, settings: Settings | None = None, runs_max: int = RUNS_MAX
         what, wanted = f"{crash_name(error)}: {error}", crash_name(error)
     else:
         return None
-    steps = told.plan()
+    steps = recorder.plan()
     check = "" if wanted.startswith(CRASH) else wanted
-    story = Story(world.settings, steps, f"{named(seed).capitalize()}: {wanted}", check, told.fsync())
-    shrinker = Shrinker(story, wanted, runs_max)
+    reproducer = Reproducer(world.settings, steps, f"{named(seed).capitalize()}: {wanted}", check, recorder.fsync())
+    shrinker = Shrinker(reproducer, wanted, runs_max)
     found = shrinker.shrink()
     if not found:
-        shrinker.story.steps = told.plan(clocks=True)
+        shrinker.reproducer.steps = recorder.plan(clocks=True)
         found = shrinker.shrink()
-    return Shrunk(what, len(steps), shrinker.runs, shrinker.story if found else None)
+    return Shrunk(what, len(steps), shrinker.runs, shrinker.reproducer if found else None)

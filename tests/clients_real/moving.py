@@ -1,4 +1,4 @@
-"""The story that every client plays: a consumer works in the east, the east crashes, and it goes on in the west.
+"""The scenario that every client plays: a consumer works in the east, the east crashes, and it goes on in the west.
 
 60 orders are added in the east and 40 in the west. The consumer is in the east. When it has acknowledged most of them,
 it has some in hand that it has handled and not acknowledged, the west has heard of every acknowledgement, and the

@@ -1,4 +1,4 @@
-"""hiredis, the C library: a program is compiled and plays the story; the test cuts in when it says where it is."""
+"""hiredis, the C library: a program is compiled and plays the scenario; the test cuts in when it says where it is."""
 
 from __future__ import annotations
 

@@ -133,9 +133,9 @@ X = KEYS[0]
         ("prepare", 1, "add", X, b"g"),
     ]
 )
-def test_regions_that_forget_at_different_times_stay_alike(story: list[tuple[object, ...]]) -> None:
+def test_regions_that_forget_at_different_times_stay_alike(history: list[tuple[object, ...]]) -> None:
     cluster = Cluster()
-    for name, *words in story:
+    for name, *words in history:
         getattr(cluster, str(name))(*words)
         cluster.check()
     cluster.sync()
@@ -148,9 +148,9 @@ def test_regions_that_forget_at_different_times_stay_alike(story: list[tuple[obj
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(steps, max_size=30))
-def test_memory_goes_to_zero_once_all_is_deleted_and_all_are_up(story: list[tuple[object, ...]]) -> None:
+def test_memory_goes_to_zero_once_all_is_deleted_and_all_are_up(history: list[tuple[object, ...]]) -> None:
     cluster = Cluster()
-    for name, *words in story:
+    for name, *words in history:
         getattr(cluster, str(name))(*words)
     cluster.sync()
     for key in KEYS:  # written once more, so that the DEL sees what is left of a key that is gone

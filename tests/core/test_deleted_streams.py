@@ -127,12 +127,12 @@ steps = st.lists(st.sampled_from(["add", "delete", "remove", "trim", "collect"])
 
 @settings(max_examples=200, deadline=None)
 @given(steps, st.integers(0, 30))
-def test_a_reader_that_was_here_after_each_step_loses_what_it_did_not_read(story: list[str], reads_at: int) -> None:
+def test_a_reader_that_was_here_after_each_step_loses_what_it_did_not_read(steps: list[str], reads_at: int) -> None:
     """The naive model keeps every entry with whether it was read, and whether it left in a trim or a DEL."""
     replica = Replica(1)
     position, added, lost = 0, 0, False
     unread: list[int] = []
-    for at, name in enumerate(story):
+    for at, name in enumerate(steps):
         if name == "add":
             add(replica, X)
             added = replica.applied.counter()

@@ -13,7 +13,7 @@ from crdtstream.region.node import Ready
 from crdtstream.replication.links import greeting
 from crdtstream.storage import backup, sections, segment
 from nemesis.faults import FAULTS
-from nemesis.stories import STORIES
+from nemesis.mistakes import MISTAKES
 from simulations.checkers import all_checkers
 from tests.docs.blocks import PAGES
 from tests.tidy import LAYERS, ROOT
@@ -72,9 +72,9 @@ def test_checkers_of_the_simulator() -> None:
     assert sorted(words_of(rows_of("simulation.md", "## What is checked"))) == sorted(c.name for c in all_checkers())
 
 
-def test_faults_and_stories() -> None:
+def test_faults_and_mistakes() -> None:
     assert sorted(words_of(rows_of("faults.md", "### Faults"))) == sorted(FAULTS)
-    assert sorted(words_of(rows_of("faults.md", "## Stories and restarts"))) == sorted(STORIES)
+    assert sorted(words_of(rows_of("faults.md", "## Mistakes and restarts"))) == sorted(MISTAKES)
 
 
 def test_unreleased_code_does_not_call_itself_a_release() -> None:

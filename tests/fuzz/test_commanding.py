@@ -16,11 +16,11 @@ INPUTS = 60
 
 
 def test_the_story_begins_with_all_that_requests_are_about() -> None:
-    story = commanding.Story()
-    story.begin()
-    assert story.region.line("XLEN s") == replies.integer(25)
-    assert story.region.line("XINFO GROUPS s") and story.region.line("XPENDING s g")
-    assert commanding.digest(story.region.replica) == story.digest_elsewhere()
+    machine = commanding.RegionStateMachine()
+    machine.begin()
+    assert machine.region.line("XLEN s") == replies.integer(25)
+    assert machine.region.line("XINFO GROUPS s") and machine.region.line("XPENDING s g")
+    assert commanding.digest(machine.region.replica) == machine.digest_elsewhere()
 
 
 def changes_and_refuses(context: Any, client: Any, argv: list[bytes]) -> bytes:

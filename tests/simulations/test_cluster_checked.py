@@ -11,7 +11,7 @@ from simulations.cluster import Cluster
 from simulations.history import Violation
 from simulations.scenario import Scenario
 
-STORY = """\
+SCENARIO = """\
 regions 3
 id-mode strict
 
@@ -45,13 +45,13 @@ NAMES = [checker.name for checker in all_checkers()]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_checker_holds_on_a_sound_core(name: str) -> None:
-    scenario = Scenario(STORY + f"  check {name}\n")
+    scenario = Scenario(SCENARIO + f"  check {name}\n")
     scenario.run()
     assert scenario.differences() == []
 
 
 def checked(*names: str) -> Cluster:
-    return Scenario(STORY + "".join(f"  check {name}\n" for name in names)).run()
+    return Scenario(SCENARIO + "".join(f"  check {name}\n" for name in names)).run()
 
 
 def test_what_clients_were_told_is_known() -> None:

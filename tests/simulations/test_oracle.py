@@ -90,9 +90,9 @@ class Cluster:
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.lists(steps, max_size=25))
-def test_members_and_what_evictions_void_are_as_specified(story: list[tuple[str, int, int]]) -> None:
+def test_members_and_what_evictions_void_are_as_specified(actions: list[tuple[str, int, int]]) -> None:
     cluster = Cluster()
-    for action, origin, other in story:
+    for action, origin, other in actions:
         cluster.step(action, origin, other)
         cluster.check()
     while any(cluster.deliver(a, b) for a in REGIONS for b in REGIONS):

@@ -16,10 +16,10 @@ import pytest
 from crdtstream.settings.config import Limits
 from simulations.adversary import draw_world
 from simulations.checkers import all_checkers
+from simulations.reproducer import Recorder, Reproducer, Step, words_of
 from simulations.scenario import Scenario
 from simulations.settings import Settings, draw_limits
 from simulations.shrink import Shrinker, fewer_regions, minimise, renamed, renumbered, shrink, simpler
-from simulations.story import Step, Story, Told, words_of
 from simulations.workload import KEYS
 from simulations.world import World
 
@@ -66,20 +66,20 @@ def test_exactly_what_is_needed_is_left(wanted: list[int]) -> None:
     assert [step.text for step in left] == [f"step {at}" for at in wanted]
 
 
-def told(seed: int, settings: Settings, clocks: bool = False) -> tuple[World, Story]:
-    recorder = Told()
+def reproduced(seed: int, settings: Settings, clocks: bool = False) -> tuple[World, Reproducer]:
+    recorder = Recorder()
     world = draw_world(seed, settings, recorder)
     world.run()
-    return world, Story(settings, recorder.plan(clocks), fsync=recorder.fsync())
+    return world, Reproducer(settings, recorder.plan(clocks), fsync=recorder.fsync())
 
 
 @pytest.mark.parametrize("seed", [0, 1, 3])
 def test_what_a_run_did_is_told_again_word_for_word(seed: int) -> None:
     """Without faults both end with the same entries under the same IDs. Of the first ten seeds 2 and 7 do not: their
-    trims come at another moment than the messages before them, because a story does not tell everything.
+    trims come at another moment than the messages before them, because a reproducer does not have everything.
     """
-    world, story = told(seed, SETTINGS)
-    cluster = Scenario(story.text()).run()
+    world, reproducer = reproduced(seed, SETTINGS)
+    cluster = Scenario(reproducer.text()).run()
     entries = [world.ask(1, b"XRANGE", key, b"-", b"+") for key in KEYS]
     assert [cluster.execute(1, [b"XRANGE", key, b"-", b"+"]) for key in KEYS] == entries
     assert any(entry != b"*0\r\n" for entry in entries)
@@ -88,18 +88,18 @@ def test_what_a_run_did_is_told_again_word_for_word(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_run_with_faults_holds_when_it_is_told_again(seed: int) -> None:
     settings = Settings(3, "line", "liberal", 1_500, FAULTS, fault_interval_ms=60, command_interval_ms=60)
-    _, story = told(seed, settings)
-    names = {step.text.split()[0] for step in story.steps if not step.is_command}
+    _, reproducer = reproduced(seed, settings)
+    names = {step.text.split()[0] for step in reproducer.steps if not step.is_command}
     assert {"send", "arrive", "fsync"} <= names and names & {"kill", "power-loss", "cut"}
     for checker in all_checkers():
-        story.check = checker.name
-        assert story.violated() == ""
+        reproducer.check = checker.name
+        assert reproducer.violated() == ""
 
 
 def test_turns_links_and_the_end_are_written() -> None:
     steps = [Step("XLEN x", 1, 4), Step("XLEN y", 1, 4), *steps_of("cut 1 2", "cut 1 3", "heal 1 2", "2> XLEN x")]
-    story = Story(Settings(3, "hub", "liberal", 0, (), 0, 0), steps, "A title", "convergence")
-    assert story.text().splitlines() == [
+    reproducer = Reproducer(Settings(3, "hub", "liberal", 0, (), 0, 0), steps, "A title", "convergence")
+    assert reproducer.text().splitlines() == [
         "# A title",
         "regions 3",
         "id-mode liberal",
@@ -116,14 +116,14 @@ def test_turns_links_and_the_end_are_written() -> None:
         "  sync",
         "  check convergence",
     ]
-    assert story.violated() == ""
-    full = Story(SETTINGS, steps_of("disk-full 1", "disk-full 2", "disk-room 1"))
+    assert reproducer.violated() == ""
+    full = Reproducer(SETTINGS, steps_of("disk-full 1", "disk-full 2", "disk-room 1"))
     links = ("1 2", "1 3", "2 3")
     mended = ["  disk-room 2", *(f"  cut {link}" for link in links), *(f"  heal {link}" for link in links), "  sync"]
     assert full.text().splitlines()[-8:] == mended
-    refusing = Story(SETTINGS, steps_of("disk-full 2", "1 -> 2"), check="convergence")
+    refusing = Reproducer(SETTINGS, steps_of("disk-full 2", "1 -> 2"), check="convergence")
     assert refusing.violated() == ""
-    assert story.replied().splitlines()[11:13] == ["  2> XLEN x", "     0"]
+    assert reproducer.replied().splitlines()[11:13] == ["  2> XLEN x", "     0"]
 
 
 def test_words_are_quoted_where_they_must_be() -> None:
@@ -145,7 +145,7 @@ def test_regions_get_new_names() -> None:
     assert (command.region, command.text) == (2, "XDEL x 7-258")
     assert (link.text, loss.text) == ("1 -> 2", "disk-loss 2 4")
     settings = Settings(5, "ring", "strict", 0, (), 0, 0)
-    [mesh, fewer] = fewer_regions(Story(settings, steps_of("4> XLEN x", "cut 2 4")))
+    [mesh, fewer] = fewer_regions(Reproducer(settings, steps_of("4> XLEN x", "cut 2 4")))
     assert mesh.settings.topology == "mesh" and fewer.settings.regions == 2
     assert [step.text for step in fewer.steps] == ["XLEN x", "cut 1 2"]
 
@@ -162,8 +162,8 @@ def test_what_a_power_loss_took_is_lost_again() -> None:
     settings = Settings(2, "mesh", "strict", 1_500, ("power",), fault_interval_ms=300, command_interval_ms=20)
     alike = 0
     for seed in range(6):
-        world, story = told(seed, settings, clocks=True)
-        cluster = Scenario(story.text()).run()
+        world, reproducer = reproduced(seed, settings, clocks=True)
+        cluster = Scenario(reproducer.text()).run()
         lengths = [(cluster.execute(1, [b"XLEN", key]), world.ask(1, b"XLEN", key)) for key in KEYS]
         alike += all(here == there for here, there in lengths)
     assert alike >= 3
@@ -174,7 +174,7 @@ def test_a_seed_that_holds_is_not_shrunk() -> None:
 
 
 def test_no_more_runs_than_allowed() -> None:
-    shrinker = Shrinker(Story(SETTINGS, steps_of("1> XLEN x")), "convergence", runs_max=2)
+    shrinker = Shrinker(Reproducer(SETTINGS, steps_of("1> XLEN x")), "convergence", runs_max=2)
     assert not shrinker.shrink()
     assert shrinker.runs <= 2
 
@@ -187,9 +187,9 @@ from simulations.shrink import shrink
 for seed in range(int(sys.argv[3]), 90):
     settings = Settings(3, "mesh", "strict", 2_000, (), 100, 40, sys.argv[2], bounded=False)
     found = shrink(seed, settings)
-    if found is not None and found.story is not None:
-        steps = len(found.story.steps)
-        print(json.dumps([found.story.replied(), found.story.violated(), found.steps_before, steps]))
+    if found is not None and found.reproducer is not None:
+        steps = len(found.reproducer.steps)
+        print(json.dumps([found.reproducer.replied(), found.reproducer.violated(), found.steps_before, steps]))
         break
 """
 

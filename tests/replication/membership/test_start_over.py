@@ -145,7 +145,7 @@ def test_who_starts_over_hands_over_what_only_it_has() -> None:
     assert [notice.text for number in cluster.machines for notice in cluster.node(number).notices] == []
 
 
-class Story:
+class ClonedCluster:
     """What clients were told, while a process is cloned and links come and go."""
 
     def __init__(self, seed: int) -> None:
@@ -207,7 +207,7 @@ class Story:
             if self.rng.random() < 0.1:
                 self.cluster.tick(TICK_MS)
 
-    def tell(self) -> None:
+    def clone_one(self) -> None:
         self.go_on(60)
         pass_time(self.cluster, 10)
         self.go_on(self.rng.randrange(40))
@@ -260,12 +260,12 @@ class Story:
 @CLONES
 @pytest.mark.parametrize("seed", range(30))
 def test_all_that_was_acknowledged_is_everywhere_in_the_end(seed: int) -> None:
-    story = Story(seed)
-    story.tell()
-    source = story.rng.choice([2, 3])
-    for number in story.rng.sample([other for other in (1, 2, 3, 4) if other != source], 3):
-        story.start_over(number, source)
-    story.check()
+    cloned = ClonedCluster(seed)
+    cloned.clone_one()
+    source = cloned.rng.choice([2, 3])
+    for number in cloned.rng.sample([other for other in (1, 2, 3, 4) if other != source], 3):
+        cloned.start_over(number, source)
+    cloned.check()
 
 
 # What is asked, and what comes of it

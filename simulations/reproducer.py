@@ -1,7 +1,7 @@
-"""Converts a run to a scenario.
+"""Converts a run to a scenario that reproduces its violation.
 
-`Told` observes a run and writes it down as steps of a scenario: each command in its turn, each message sent and
-received, each fault. A `Story` is such a plan, or a part of it, as a text that can be run.
+`Recorder` observes a run and writes it down as steps of a scenario: each command in its turn, each message sent and
+received, each fault. A `Reproducer` is such a plan, or a part of it, as the text of a scenario.
 
 A scenario cannot express everything. Left out are wrong clocks, the first greeting of a connection, which pages of an
 unsynced write survived, late regions, logs shorter than members need, and bounds and volumes that are small.
@@ -51,7 +51,7 @@ class Step:
 
 
 @dataclass
-class Told(Watcher):
+class Recorder(Watcher):
     """The plan of a run."""
 
     steps: list[Step] = field(default_factory=list)
@@ -185,7 +185,7 @@ def words_of(argv: list[bytes]) -> str:
 
 
 @dataclass
-class Story:
+class Reproducer:
     """A plan and its settings; `check` names the checker that it violates."""
 
     settings: Settings
@@ -201,10 +201,10 @@ class Story:
             head.append(f"topology {self.settings.topology}")
         if self.fsync:
             head.append(f"fsync {' '.join(self.fsync)}")
-        lines = [*head, "", *self._told(), *self._healed(), "  sync"]
+        lines = [*head, "", *self._recorded(), *self._healed(), "  sync"]
         return "\n".join([*lines, *([f"  check {self.check}"] if self.check else []), ""])
 
-    def _told(self) -> Iterator[str]:
+    def _recorded(self) -> Iterator[str]:
         for _, group in groupby(enumerate(self.steps), lambda pair: pair[1].turn or -pair[0] - 1):
             steps = [step for _, step in group]
             if len(steps) > 1:
@@ -237,7 +237,7 @@ class Story:
         return [*room, *again, *(f"  heal {link}" for link in sorted(refused | cut))]
 
     def violated(self) -> str:
-        """Run the story; return the checker that it violates, or where it crashes, or an empty text."""
+        """Run the reproducer; return the checker that it violates, or where it crashes, or an empty text."""
         try:
             Scenario(self.text()).run()
         except Violation as violation:

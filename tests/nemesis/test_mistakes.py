@@ -1,16 +1,16 @@
-"""What operators do by mistake, each story once on real processes, and restarts of all regions at once."""
+"""What operators do by mistake, each once on real processes, and restarts of all regions at once."""
 
 from __future__ import annotations
 
 import pytest
 
+from nemesis.mistakes import MISTAKES, Outcome, make, table_of
 from nemesis.restarts import main as restart_together
-from nemesis.stories import STORIES, Outcome, run, table_of
 
 
-@pytest.mark.parametrize("story", STORIES)
-def test_each_acknowledged_write_is_everywhere_in_the_end(story: str) -> None:
-    outcome = run(story, "everysec")
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_each_acknowledged_write_is_everywhere_in_the_end(mistake: str) -> None:
+    outcome = make(mistake, "everysec")
     assert outcome.held, outcome
 
 

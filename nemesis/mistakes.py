@@ -1,6 +1,6 @@
-"""`python -m nemesis.stories`: mistakes with data directories and region numbers, on real processes.
+"""`python -m nemesis.mistakes`: mistakes with data directories and region numbers, on real processes.
 
-Each story runs on three linked regions. A write is acknowledged when its client received a reply. At the end every
+Each is made on three linked regions. A write is acknowledged when its client received a reply. At the end every
 region must hold each acknowledged write under the ID that its client received, and all digests must be equal; the time
 until then is the healing time.
 
@@ -49,9 +49,9 @@ USED_NUMBER = "is in use"
 
 @dataclass
 class Outcome:
-    """The result of one run of a story."""
+    """What came of one mistake, made once."""
 
-    story: str
+    mistake: str
     acknowledged: int
     missing: int
     digests: int
@@ -198,7 +198,7 @@ def forged(stage: Stage) -> None:
     stage.write(region, 10)
 
 
-STORIES: dict[str, Callable[[Stage], None]] = {
+MISTAKES: dict[str, Callable[[Stage], None]] = {
     "restored": restored,
     "snapshot": snapshot,
     "copied": copied,
@@ -231,30 +231,30 @@ def greet(receiver: RegionProcess, number: int) -> None:
             return  # rejected, as expected
 
 
-def run(story: str, fsync: str) -> Outcome:
-    with TemporaryDirectory(prefix="stories-") as directory, regions_in(Path(directory)) as regions:
+def make(mistake: str, fsync: str) -> Outcome:
+    with TemporaryDirectory(prefix="mistakes-") as directory, regions_in(Path(directory)) as regions:
         stage = Stage(regions, Path(directory), fsync)
         stage.begin()
-        STORIES[story](stage)
+        MISTAKES[mistake](stage)
         stage.regions.running = stage.all[:]
         began_s = time.monotonic()
         try:
             until(stage.healed, "healed", HEAL_S)
         except ProcessError:
-            return Outcome(story, len(stage.acknowledged), stage.missing(), len(stage.digests()), HEAL_S)
-        return Outcome(story, len(stage.acknowledged), 0, 1, time.monotonic() - began_s)
+            return Outcome(mistake, len(stage.acknowledged), stage.missing(), len(stage.digests()), HEAL_S)
+        return Outcome(mistake, len(stage.acknowledged), 0, 1, time.monotonic() - began_s)
 
 
 def main(
-    times: Annotated[int, typer.Option(min=1, help="How many times each story runs.")] = 3,
+    times: Annotated[int, typer.Option(min=1, help="How many times each mistake is made.")] = 3,
     fsync: Annotated[str, typer.Option(help="Policy of the regions.")] = "everysec",
-    story: Annotated[str, typer.Option(help="One story by name; all by default.")] = "",
+    mistake: Annotated[str, typer.Option(help="One mistake by name; all by default.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Run stories of restored, copied and mistyped regions on real processes."""
-    if story and story not in STORIES:
-        raise typer.BadParameter(f"no story {story!r}; there are: {', '.join(STORIES)}")
-    outcomes = [run(name, fsync) for name in ([story] if story else STORIES) for _ in range(times)]
+    """Restore, copy and mistype regions by mistake, on real processes."""
+    if mistake and mistake not in MISTAKES:
+        raise typer.BadParameter(f"no mistake {mistake!r}; there are: {', '.join(MISTAKES)}")
+    outcomes = [make(name, fsync) for name in ([mistake] if mistake else MISTAKES) for _ in range(times)]
     if as_json:
         print(json.dumps([outcome.__dict__ for outcome in outcomes]))
     else:
@@ -264,10 +264,10 @@ def main(
 
 
 def table_of(outcomes: list[Outcome]) -> Table:
-    table = Table("story", "acknowledged", "missing somewhere", "digests", "seconds to heal")
+    table = Table("mistake", "acknowledged", "missing somewhere", "digests", "seconds to heal")
     for outcome in outcomes:
         table.add_row(
-            outcome.story,
+            outcome.mistake,
             str(outcome.acknowledged),
             str(outcome.missing),
             "equal" if outcome.digests == 1 else str(outcome.digests),
