@@ -26,6 +26,11 @@ DESK, PHONE = (1280, 900), (390, 844)
 def need_browser() -> None:
     """Skip the tests of the module where the extras or Chromium are missing."""
     pytest.importorskip("nicegui", reason="needs the extra `dashboard`", exc_type=ImportError)
+    need_chromium()
+
+
+def need_chromium() -> None:
+    """Skip a test, or the tests of the module, where Chromium or what drives it is missing."""
     pytest.importorskip("playwright", reason="needs the extra `browser`", exc_type=ImportError)
     if CHROMIUM is None:
         pytest.skip("needs chromium", allow_module_level=True)

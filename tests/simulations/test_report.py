@@ -5,8 +5,6 @@ from __future__ import annotations
 import html.parser
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,11 @@ from simulations.network import START_MS
 from simulations.report import TEXT_MAX, Drawing, embedded, key_of, model, page, violated
 from simulations.settings import Settings
 from simulations.world import World
+from tests.dashboard.browser import chromium, need_chromium
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028&amp;<!--"
 FAULTS = ("cut", "slow", "kill", "pause", "disk-full", "clock")
 SETTINGS = Settings(3, "mesh", "strict", 3_000, FAULTS, fault_interval_ms=150, command_interval_ms=60)
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -170,19 +168,15 @@ requestAnimationFrame(() => requestAnimationFrame(() => {
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
 def test_hover_zoom_and_filter_work_in_a_browser(drawn: tuple[World, dict[str, Any]], tmp_path: Path) -> None:
-    assert BROWSER is not None
-    text = hostile_page(drawn[1]).replace("</body>", PROBE + "</body>")
+    need_chromium()
     path = tmp_path / "run.html"
-    path.write_text(text, encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    size = ["--window-size=1400,900", "--virtual-time-budget=5000", "--dump-dom"]
-    command = [BROWSER, *flags, *size, f"{path.as_uri()}#key=x&zoom=3"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
-    assert found, done.stderr[-2000:]
-    probe = json.loads(html.unescape(found[1]))
+    path.write_text(hostile_page(drawn[1]).replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    with chromium() as browser:
+        tab = browser.new_page(viewport={"width": 1400, "height": 900})
+        tab.goto(f"{path.as_uri()}#key=x&zoom=3")
+        found = tab.locator("#probe").text_content(timeout=60_000)
+    probe = json.loads(found)
     assert probe["adds"] in probe["told"] and "entries, last ID" in probe["told"]
     assert probe["zoomed"] < probe["narrow"] and probe["seen"]
     assert probe["foreign"] == 0 and probe["marks"] == 0
