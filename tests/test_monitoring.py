@@ -157,12 +157,16 @@ def missing_metrics(server: Prometheus, expressions: list[str]) -> set[str]:
 
 
 @needs_prometheus
+@needs_openssl
 def test_a_real_prometheus_has_data_for_every_query(tmp_path: Path) -> None:
+    certificate(tmp_path, "own", None)
+    tls = {"tls_cert_file": tmp_path / "own.pem", "tls_key_file": tmp_path / "own.key", "tls_auth_clients": "no"}
     with regions_in(tmp_path) as regions:
         east, _, north = three = regions.make(1, 2, 3, bulk=True)
         ports = [free_port() for _ in three]
         for region, port in zip(three, ports, strict=True):
-            region.start(*[peer for peer in three if peer is not region], incarnation=0, http_port=port)
+            others = [peer for peer in three if peer is not region]
+            region.start(*others, incarnation=0, http_port=port, tls_port=free_port(), **tls)
         for region in three:
             region.await_serving()
         east.create_group("stream-0", "readers")

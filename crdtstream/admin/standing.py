@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from crdtstream.observing.certificates import ending
 from crdtstream.observing.digests import DIFFERENT, EQUAL, UNDECIDED, RegionDigest, read_digests, result_of
 from crdtstream.observing.info import RegionReport, lacking, union
 from crdtstream.observing.links import RegionLink, links, names_of, never_reached
@@ -23,10 +24,11 @@ LEAST_S = 0.2
 
 @dataclass(frozen=True)
 class ClusterStanding:
-    """All regions at one moment; `digests` are empty where they were not asked for."""
+    """All regions at one moment, `at_s` since 1970; `digests` are empty where they were not asked for."""
 
     readings: tuple[RegionReading, ...]
     digests: Mapping[int, RegionDigest] = field(default_factory=dict)
+    at_s: float = 0.0
 
     @property
     def cluster(self) -> str:
@@ -94,7 +96,9 @@ class ClusterStanding:
 
     def warnings(self) -> list[str]:
         """What needs somebody soon, and what was not compared."""
-        found = [text for each in self.readings if each.answers and each.report for text in short_of_room(each.report)]
+        reports = [each.report for each in self.readings if each.answers and each.report]
+        found = [text for report in reports for text in short_of_room(report)]
+        found += [text for report in reports for text in ending(report.name, report.certificates, self.at_s)]
         if self.digests and self.digest_result == UNDECIDED:
             found.append(self._why_undecided())
         return found
@@ -147,4 +151,4 @@ async def look(
     left_s = max(LEAST_S, ends_s - time.monotonic())
     asked = {each.region: each.address for each in readings if each.report and each.answers and not each.report.loading}
     digests = await read_digests(ports, asked, left_s) if asked else {}
-    return ClusterStanding(tuple(readings), digests)
+    return ClusterStanding(tuple(readings), digests, time.time())

@@ -22,6 +22,8 @@ from rich.text import Text
 from crdtstream.admin.groups import table_of_groups, walk
 from crdtstream.admin.settings import AdminSettings, print_json, run, state
 from crdtstream.admin.standing import HEALTHY, ClusterStanding, look
+from crdtstream.observing.certificates import DAY_S, first_end_s
+from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import names_of
 from crdtstream.observing.reading import RedisPorts, RegionReading
 from crdtstream.observing.words import NOTHING, count, size
@@ -166,7 +168,7 @@ def table_of(found: ClusterStanding, rates: CommandRates | None) -> Table:
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("region", max_width=20, no_wrap=True, overflow="ellipsis")
     table.add_column("state", max_width=12, no_wrap=True, overflow="ellipsis")
-    for name in ("links", "behind", "keys", "clients", "cmds/s", "memory", "disk free", "log kept"):
+    for name in ("links", "behind", "keys", "clients", "cmds/s", "memory", "disk free", "log kept", "cert"):
         table.add_column(name, justify="right", no_wrap=True)
     for reading in found.readings:
         table.add_row(*row_of(found, reading, rates), style="" if reading.answers else "red")
@@ -191,7 +193,14 @@ def row_of(found: ClusterStanding, reading: RegionReading, rates: CommandRates |
         size(report.memory_bytes),
         size(report.disk_free_bytes),
         size(report.log_held_bytes),
+        days_left(report, found.at_s),
     ]
+
+
+def days_left(report: RegionReport, now_s: float) -> str:
+    """Of the certificate that ends first; negative where it has ended."""
+    end_s = first_end_s(report.certificates)
+    return NOTHING if end_s is None else f"{(end_s - now_s) // DAY_S:.0f} d"
 
 
 def links_of(found: ClusterStanding, region: int) -> str:
@@ -243,5 +252,6 @@ def region_json(found: ClusterStanding, reading: RegionReading) -> dict[str, Any
         "memory_limit_bytes": report.memory_limit_bytes,
         "disk_free_bytes": report.disk_free_bytes,
         "log_held_bytes": report.log_held_bytes,
+        "certificates_end_s": dict(report.certificates),
         "version": report.version,
     }

@@ -66,6 +66,7 @@ def server_fields(context: Context) -> list[Field]:
         ("hz", 10),
         ("executable", ""),
         ("config_file", context.settings.config.config_file),
+        ("certificates_not_after", ",".join([f"{port}={end_s}" for port, end_s in about.certificates.items()])),
     ]
 
 

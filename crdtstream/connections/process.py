@@ -5,10 +5,12 @@ from __future__ import annotations
 
 class About:
     """Figures of the process, which the runtime fills in. `clients_possible` is how many clients the limit of open
-    files allows; 0 if that is not known.
+    files allows; 0 if that is not known. `certificates` are the ports that speak TLS, and the second since 1970 at
+    which the certificate of each ends.
     """
 
     __slots__ = (
+        "certificates",
         "clients_possible",
         "commit",
         "commit_date",
@@ -22,6 +24,7 @@ class About:
     )
 
     def __init__(self) -> None:
+        self.certificates: dict[str, int] = {}
         self.clients_possible = 0
         self.commit = ""
         self.commit_date = ""

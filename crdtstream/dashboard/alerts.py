@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crdtstream.dashboard.model import Place
+from crdtstream.observing.certificates import ending
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
@@ -36,12 +37,14 @@ class Alert:
     page: str = PAGE
 
 
-def alerts(readings: Sequence[RegionReading], shown: Sequence[Place], links: Sequence[RegionLink]) -> list[Alert]:
-    """Critical ones first."""
+def alerts(
+    readings: Sequence[RegionReading], shown: Sequence[Place], links: Sequence[RegionLink], now_s: float
+) -> list[Alert]:
+    """Critical ones first; `now_s` are seconds since 1970."""
     names = {place.region: place.name for place in shown}
     found: list[Alert] = []
     for reading in readings:
-        found += of_region(reading)
+        found += of_region(reading, now_s)
     found += [of_link(link, names) for link in links if not link.is_up and link.unlinked_ms > UNLINKED_MS]
     found += [
         Alert("PeerLags", WARNING, f"{place.name} is {duration(place.lag_ms)} behind")
@@ -56,12 +59,13 @@ def of_link(link: RegionLink, names: dict[int, str]) -> Alert:
     return Alert("PeerUnlinked", WARNING, text)
 
 
-def of_region(reading: RegionReading) -> list[Alert]:
+def of_region(reading: RegionReading, now_s: float) -> list[Alert]:
     if not reading.answers:
         return [Alert("RegionDown", CRITICAL, f"{reading.name} does not answer: {reading.error}")]
     report = reading.report
     assert report is not None, "a region that answers has a report"
-    return [*of_standing(report), *of_room(report), *of_peers(report.name, reading.links)]
+    ends = [Alert("CertificateEnds", WARNING, text) for text in ending(report.name, report.certificates, now_s)]
+    return [*of_standing(report), *of_room(report), *of_peers(report.name, reading.links), *ends]
 
 
 def of_standing(report: RegionReport) -> list[Alert]:

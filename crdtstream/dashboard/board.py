@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from crdtstream.dashboard.certificates import certificate_end
 from crdtstream.dashboard.visitors import Visitor, Visitors, needs_password
 from crdtstream.dashboard.walking import Walks
 from crdtstream.dashboard.watching import Watch
@@ -15,7 +14,6 @@ from crdtstream.observing.reading import RedisPorts
 
 # How long it is believed whether the default user needs a password.
 BELIEVED_S = 5.0
-CERTIFICATES_S = 600.0
 
 
 class Board:
@@ -27,8 +25,6 @@ class Board:
         self.visitors = Visitors(access)
         self.may_act = may_act
         self.prometheus = prometheus
-        # When the certificates of the ports end, by address.
-        self.expiries: dict[str, str] = {}
         self._is_open = False
         self._asked_s = -BELIEVED_S
 
@@ -41,17 +37,10 @@ class Board:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.watch.run())
             tasks.create_task(self._walk())
-            tasks.create_task(self._look_at_certificates())
 
     async def _walk(self) -> None:
         while True:
             await asyncio.sleep(await self.walks.step(self.answering()))
-
-    async def _look_at_certificates(self) -> None:
-        while True:
-            for address in self.answering().values():
-                self.expiries[address] = await certificate_end(address, self.watch.ports.access)
-            await asyncio.sleep(CERTIFICATES_S if self.expiries else 1.0)
 
     def answering(self) -> dict[str, str]:
         """The addresses of the regions that answer, by their names."""

@@ -75,7 +75,7 @@ class Watch:
         shown = places(self.readings, self._behind(now_s))
         joined = links(self.readings, self._link_lags(now_s))
         told = verdict(shown, joined, self.digests, now_s)
-        found = alerts(self.readings, shown, joined)
+        found = alerts(self.readings, shown, joined, time.time())
         return Picture(tuple(self.readings), tuple(shown), tuple(joined), told, tuple(found))
 
     def _vectors(self) -> dict[int, Vector]:

@@ -10,7 +10,9 @@ Vector = Mapping[str, int]
 
 @dataclass(frozen=True)
 class RegionReport:
-    """What a region says of itself in INFO: who it is, whether it serves, and its room."""
+    """What a region says of itself in INFO: who it is, whether it serves, and its room. `certificates` are the ports
+    that speak TLS, and the second since 1970 at which the certificate of each ends.
+    """
 
     name: str
     region: int
@@ -41,6 +43,7 @@ class RegionReport:
     audit_shared_origins: str
     start_over: str
     keys: int
+    certificates: Mapping[str, int]
     vector: Vector
     durable: Vector
 
@@ -103,6 +106,7 @@ def report_of(fields: Mapping[str, str]) -> RegionReport:
         audit_shared_origins=text("audit_shared_origins"),
         start_over=text("start_over"),
         keys=sum(int(pairs_of(value)["keys"]) for name, value in fields.items() if is_database(name)),
+        certificates={port: int(end_s) for port, end_s in pairs_of(text("certificates_not_after")).items()},
         vector=vector_of(text("vector")),
         durable=vector_of(text("durable_vector")),
     )

@@ -38,7 +38,7 @@ from crdtstream.runtime.service_manager import ServiceManager
 from crdtstream.runtime.space_reserving_node import RoomyNode
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.tls.certificates import Renewal
-from crdtstream.runtime.tls.credentials import read_client_credentials, read_web_credentials
+from crdtstream.runtime.tls.credentials import read_client_credentials, read_web_credentials, tls_ports
 from crdtstream.runtime.turns import TICK_S, RegionFailed, Turns, now_ms
 from crdtstream.settings.config import ALWAYS, EVERYSEC, Config
 from crdtstream.settings.reloading import Reloading
@@ -86,6 +86,8 @@ class Loop(Turns):
         self.transport = GrpcTransport(config, self._traced or roomy, self.schedule, now_ms, self.fail)
         used = (self.certificates, self.web_certificates, self.transport.certificates)
         self._renewal = Renewal([each for each in used if each is not None])
+        self._tls_ports = tls_ports(config, self.transport.certificates, self.certificates, self.web_certificates)
+        self._look_at_certificates()
         self.partitions = PartitionPort(self, now_ms)
         self.bulk = bulk_server_of(config, self, now_ms, self.certificates)
         self._observing = observing_of(config, self)
@@ -166,9 +168,13 @@ class Loop(Turns):
         """Read the files of certificates and of settings again."""
         self._manager.notify_reload()
         self._renewal.reload()
+        self._look_at_certificates()
         self.node.reconfigure(self._reloading.reload(self.node.settings.config))
         self.schedule()
         self._notify_manager()
+
+    def _look_at_certificates(self) -> None:
+        self.node.context.about.certificates = {port: each.ends_s for port, each in self._tls_ports.items()}
 
     def _notify_manager(self) -> None:
         self._manager.tell(self.node.standing.loading, self.is_stopping)
@@ -267,6 +273,7 @@ class Loop(Turns):
             self.node.tick(now_ms())
             self.transport.follow(self.node.neighbours.to_dial())
             self._renewal.follow(time.monotonic())
+            self._look_at_certificates()
             if self._observing is not None:
                 self._observing.note(now_ms())
             self._give_back()

@@ -78,6 +78,19 @@ def test_warnings_are_no_failures(fields: dict[str, str], told: str) -> None:
     assert told in found.warnings()[0]
 
 
+def test_a_certificate_that_ends_soon_is_a_warning() -> None:
+    ending = reading(1, certificates_not_after="redis=1801000000,http=1900000000")
+    found = ClusterStanding((ending,), at_s=1_800_000_000.0)
+    assert (found.code, found.warnings()) == (
+        HEALTHY,
+        ["the certificate of the redis port of r1 ends 2027-01-26, in 11 days"],
+    )
+    assert ClusterStanding((ending,), at_s=1_700_000_000.0).warnings() == []
+    console = Console(width=100, record=True, highlight=False, markup=False)
+    console.print(screen_of(found))
+    assert " 11 d" in console.export_text()
+
+
 def test_eight_regions_fit_on_a_hundred_columns() -> None:
     busy = {
         "vector": "1.a=1234567",
@@ -87,6 +100,7 @@ def test_eight_regions_fit_on_a_hundred_columns() -> None:
         "db0": "keys=200000,expires=0",
         "connected_clients": "10000",
         "instantaneous_ops_per_sec": "123456",
+        "certificates_not_after": "redis=71280000",
     }
     readings = linked(*NUMBERS, **busy)
     readings[6] = replace(readings[6], report=None, error="no answer within 5 s")

@@ -179,6 +179,13 @@ def test_processor_and_config_file() -> None:
     assert fields_of(region, "server")["config_file"] == "/etc/region.toml"
 
 
+def test_when_certificates_end() -> None:
+    region = Region()
+    assert fields_of(region, "server")["certificates_not_after"] == ""
+    region.context.about.certificates = {"replication": 1_800_000_000, "redis": 1_900_000_000}
+    assert fields_of(region, "server")["certificates_not_after"] == "replication=1800000000,redis=1900000000"
+
+
 def test_replication() -> None:
     region = Region(origin_of(1, 0xABC))
     region.configure(name="east", region=1, cluster="shop", id_mode="semi-strict", peers=("h:1", "h:2"))

@@ -15,11 +15,13 @@ from crdtstream.observing.rows import LinkRow
 from tests.dashboard.cluster import reading, row
 from tests.tidy import ROOT
 
+NOW_S = 1_800_000_000.0
+
 
 def found(*rows: LinkRow, error: str = "", late_ms: int = 0, **changes: Any) -> list[Alert]:
     one, other = reading(1, {"1.a": 5}, *rows, error=error, **changes), reading(2, {"1.a": 4}, row(1))
     shown = places([one, other], {2: late_ms})
-    return alerts([one, other], shown, links([one, other], {}))
+    return alerts([one, other], shown, links([one, other], {}), NOW_S)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,7 @@ def found(*rows: LinkRow, error: str = "", late_ms: int = 0, **changes: Any) -> 
         ("MemoryHigh", {"memory_bytes": 95, "memory_limit_bytes": 100}),
         ("LogHeldBack", {"log_held_bytes": 1 << 30}),
         ("ClientsNearLimit", {"clients": 95, "clients_limit": 100}),
+        ("CertificateEnds", {"certificates": {"redis": 1_801_000_000, "http": 1_802_000_000}}),
         ("RegionDown", {"error": "Connection refused"}),
         ("PeerLags", {"late_ms": 40_000}),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crdtstream.observing.info import fields_of_info, lacking, pairs_of, report_of, union, vector_of
 
 REPLY = (
-    b"# Server\r\ncrdtstream_version:0.2.0\r\nuptime_in_seconds:75\r\n\r\n"
+    b"# Server\r\ncrdtstream_version:0.2.0\r\nuptime_in_seconds:75\r\ncertificates_not_after:redis=9,http=7\r\n\r\n"
     b"# Memory\r\nused_memory:300\r\nmaxmemory:200\r\n\r\n"
     b"# Persistence\r\nloading_reason:\r\ndisk_full:1\r\ndisk_remedy:free space: now\r\nrdb_last_bgsave_status:ok\r\n"
     b"# Replication\r\nregion:2\r\nregion_name:west\r\norigin:2.ab\r\nadmitted:1\r\nvector:1.aa=7,2.ab=3\r\n"
@@ -18,12 +18,13 @@ def test_a_report_is_read() -> None:
     assert (report.name, report.region, report.origin, report.version) == ("west", 2, "2.ab", "0.2.0")
     assert report.admitted and report.disk_full and report.memory_short and not report.checkpoint_failed
     assert (report.uptime_s, report.keys, report.disk_remedy) == (75, 5, "free space: now")
+    assert report.certificates == {"redis": 9, "http": 7}
     assert (report.vector, report.durable) == ({"1.aa": 7, "2.ab": 3}, {"1.aa": 7})
 
 
 def test_a_field_that_a_region_lacks_is_zero() -> None:
     report = report_of({})
-    assert (report.name, report.region, report.vector, report.keys) == ("", 0, {}, 0)
+    assert (report.name, report.region, report.vector, report.certificates, report.keys) == ("", 0, {}, {}, 0)
     assert not report.admitted and not report.memory_short
 
 

@@ -38,5 +38,5 @@ def show(board: Board, mount: Mount) -> None:
         view.picture(picture.places, picture.links) if picture.places else None,
         view.alarms(picture.alerts),
         view.lagging(board.walks.groups(), board.walks.is_complete(), now_ms),
-        view.regions(picture.readings, picture.places, watch.digests, board.expiries),
+        view.regions(picture.readings, picture.places, watch.digests, now_ms / 1000),
     )

@@ -11,6 +11,7 @@ from crdtstream.dashboard.drawing import drawing
 from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, DigestRound, Headline, Place
 from crdtstream.dashboard.nodes import Tag, badge, figure, link, meter, node, note, panel, table
 from crdtstream.dashboard.walking import LaggingGroup
+from crdtstream.observing.certificates import end_text, first_end_s, is_soon
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
@@ -66,15 +67,15 @@ def down_links(down: Sequence[RegionLink], names: dict[int, str]) -> Tag:
     return table(("link is down", "for", "lag, effects", "lag, time", "why"), rows)
 
 
-def regions(
-    readings: Sequence[RegionReading], places: Sequence[Place], digests: DigestRound, expiries: dict[str, str]
-) -> Tag:
+def regions(readings: Sequence[RegionReading], places: Sequence[Place], digests: DigestRound, now_s: float) -> Tag:
     late = {place.region: place for place in places}
-    rows = [region_row(each, late.get(each.region), digests, expiries.get(each.address, "")) for each in readings]
+    rows = [region_row(each, late.get(each.region), digests, now_s) for each in readings]
     return panel("Regions", table(REGION_HEADS, rows), classes="wide")
 
 
-def region_row(reading: RegionReading, place: Place | None, digests: DigestRound, expiry: str) -> tuple[Tag | str, ...]:
+def region_row(
+    reading: RegionReading, place: Place | None, digests: DigestRound, now_s: float
+) -> tuple[Tag | str, ...]:
     report = reading.report
     if report is None or place is None:
         return (reading.name, badge("no answer", "bad"), node("td", "reason", reading.error, colspan=9))
@@ -90,7 +91,7 @@ def region_row(reading: RegionReading, place: Place | None, digests: DigestRound
         figure(restarts(reading)),
         figure(count(report.clients)),
         figure(count(report.commands_per_s)),
-        expiry or "no TLS",
+        certificate(report, now_s),
     )
 
 
@@ -117,6 +118,17 @@ def disk(report: RegionReport) -> Tag:
     if report.disk_needed_bytes:
         told += f", needs {percent(report.disk_needed_bytes, report.disk_free_bytes)}"
     return meter(report.disk_needed_bytes, report.disk_free_bytes, told)
+
+
+def certificate(report: RegionReport, now_s: float) -> Tag | str:
+    """The end of the first to end; all of them stand in its title."""
+    first_s = first_end_s(report.certificates)
+    if first_s is None:
+        return "no TLS"
+    ends = [f"{port}: {end_text(end_s, now_s)}" for port, end_s in report.certificates.items()]
+    text = end_text(first_s, now_s)
+    shown_as = badge(text, "warn" if first_s > now_s else "bad") if is_soon(first_s, now_s) else text
+    return node("td", "", shown_as, title="; ".join(ends))
 
 
 def restarts(reading: RegionReading) -> str:

@@ -54,6 +54,9 @@ def standing_families(context: Context) -> Iterator[Metric]:
     rows = [(("user",), about.cpu_user_s), (("system",), about.cpu_system_s)]
     yield counters("cpu_seconds_total", "Processor time of the process.", ("mode",), rows)
     yield gauge("start_timestamp_seconds", "When the region started.", context.clock.started_ms / 1000)
+    meaning = "When the certificate that a port shows ends, or the authority that signed it."
+    ends = [((port,), float(end_s)) for port, end_s in about.certificates.items()]
+    yield gauges("certificate_not_after_timestamp_seconds", meaning, ("port",), ends)
 
 
 def client_families(context: Context) -> Iterator[Metric]:

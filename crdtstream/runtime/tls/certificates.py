@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 import structlog
 
+from crdtstream.runtime.tls.validity import chain_end_s
 from crdtstream.settings.config import OPTIONAL, YES, ConfigError
 
 CHECK_S = 10.0
@@ -25,14 +26,20 @@ logger = structlog.get_logger()
 
 
 class Pem:
-    """What the files hold: a certificate with its key, and the authority of the other side, empty for none."""
+    """What the files hold: a certificate with its key, and the authority of the other side, empty for none; `ends_s` is
+    when the certificate ends, or the authority that signed it.
+    """
 
-    __slots__ = ("authority", "certificate", "key", "stamp")
+    __slots__ = ("authority", "certificate", "ends_s", "key", "stamp")
 
     def __init__(self, paths: tuple[str, str, str]) -> None:
         # Before the content: what changes in between is noticed the next time.
         self.stamp = stamp_of(paths)
         self.certificate, self.key, self.authority = [read(path) if path else b"" for path in paths]
+        try:
+            self.ends_s = chain_end_s(self.certificate, self.authority)
+        except ValueError as error:
+            raise ConfigError(f"the TLS certificate {paths[0]} cannot be used: {error}") from error
 
     def server(self) -> grpc.ServerCertificateConfiguration:
         return grpc.ssl_server_certificate_configuration([(self.key, self.certificate)], self.authority or None)
@@ -52,6 +59,11 @@ class Certificates:
     @property
     def name(self) -> str:
         return self._paths[0]
+
+    @property
+    def ends_s(self) -> int:
+        """When the certificate ends, or the authority that signed it: a second since 1970."""
+        return self._pem.ends_s
 
     def refresh(self, force: bool = False) -> bool:
         """Take over files that have changed; true if there were any."""

@@ -37,5 +37,19 @@ def read_web_credentials(config: Config) -> Certificates | None:
     return Certificates(certificate, key, "", NO)
 
 
+def tls_ports(
+    config: Config, replication: Certificates | None, clients: Certificates | None, web: Certificates | None
+) -> dict[str, Certificates]:
+    """The ports that speak TLS, and what they show."""
+    found = {
+        "replication": replication,
+        "redis": clients if config.tls_port else None,
+        "bulk": clients if config.bulk_tls and config.bulk_port is not None else None,
+        "http": web if config.http_tls and config.http_port is not None else None,
+        "oci": web if config.oci_tls and config.oci_port is not None else None,
+    }
+    return {port: certificates for port, certificates in found.items() if certificates is not None}
+
+
 def join_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -10,20 +10,30 @@ from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
 from tests.dashboard.cluster import reading
 
+NOW_S = 1_800_000_000.0
 NO_DIGESTS = DigestRound({}, False, 0.0)
 
 
 def test_a_region_with_its_room() -> None:
     readings = [reading(1, {"1.a": 5}, memory_bytes=95, memory_limit_bytes=100), reading(2, {"1.a": 2}, disk_full=True)]
     digests = DigestRound({1: "abcdef0123456789"}, False, 0.0)
-    texts = list(overview.regions(readings, places(readings, {2: 4_000}), digests, {}).texts())
+    texts = list(overview.regions(readings, places(readings, {2: 4_000}), digests, NOW_S).texts())
     for text in ("95 B of 100 B", "abcdef01", "3 · 4 s", "refuses writes", "2 · up 0 ms"):
         assert text in texts
 
 
+def test_the_certificate_that_ends_first_is_shown() -> None:
+    ends = {"redis": 1_801_000_000, "replication": 1_900_000_000}
+    readings = [reading(1, {}, certificates=ends), reading(2, {}, certificates={"http": 1_900_000_000}), reading(3, {})]
+    made = overview.regions(readings, places(readings, {}), NO_DIGESTS, NOW_S)
+    assert {"ends soon: 2027-01-26, 11 days", "2030-03-17, 1157 days", "no TLS"} <= set(made.texts())
+    titles = [each.attributes["title"] for each in made.all() if "redis:" in each.attributes.get("title", "")]
+    assert titles == ["redis: ends soon: 2027-01-26, 11 days; replication: 2030-03-17, 1157 days"]
+
+
 def test_a_region_that_never_answered() -> None:
     silent = RegionReading("h:1", error="Connection refused")
-    assert {"h:1", "no answer", "Connection refused"} <= set(overview.regions([silent], [], NO_DIGESTS, {}).texts())
+    assert {"h:1", "no answer", "Connection refused"} <= set(overview.regions([silent], [], NO_DIGESTS, NOW_S).texts())
 
 
 def test_a_link_that_is_down_says_why() -> None:

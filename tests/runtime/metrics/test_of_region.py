@@ -64,6 +64,7 @@ def test_standing_and_replication_of_a_node() -> None:
     meters.checkpoint_failures = 2
     node.standing.loading = "not yet"
     node.context.about.commit, node.context.about.commit_date = "53236e983a8e", "2026-11-26"
+    node.context.about.certificates = {"redis": 1_800_000_000}
     families = [
         *standing_families(node.context),
         *log_families(node, log, meters),
@@ -75,6 +76,7 @@ def test_standing_and_replication_of_a_node() -> None:
     assert found.value("build_info", version=__version__, commit="53236e983a8e", commit_date="2026-11-26") == 1
     [labels] = found.labels("region_info")
     assert (labels["name"], labels["number"], labels["cluster_name"]) == ("east", "1", "shop")
+    assert found.value("certificate_not_after_timestamp_seconds", port="redis") == 1_800_000_000
     assert (found.value("serving"), found.value("writable"), found.value("checkpoint_failures_total")) == (0, 1, 2)
     assert found.value("log_events_total", event="disk-full", level="warning") == log_counts["disk-full", "warning"]
     assert found.value("audit_differences_total") == found.value("inbox_batches") == 0

@@ -83,6 +83,9 @@ async def test_wrong_certificates_are_refused_with_a_reason(
             await until(lambda count=count: statistics.refused_handshakes == count, "the refusal")  # type: ignore[misc]
         assert await cli(region, tls, "ann", "PING") == "PONG"
         assert "tls_handshakes_refused:2" in await cli(region, tls, "ann", "INFO", "stats")
+        ends = region.loop.certificates
+        assert ends is not None
+        assert f"redis={ends.ends_s}" in await cli(region, tls, "ann", "INFO", "server")
     assert "refused: its certificate is refused: unable to get local issuer certificate" in capsys.readouterr().out
 
 
