@@ -121,7 +121,7 @@ class Exchange:
                 self.notices.append(progress_dropped(session, rows_max))
         if heard.audit is not None:
             self.audit.hear(session.peer_origin, session.peer_name, heard.audit)
-        if heard.leaving:
+        if heard.leaving is not None:
             self.reports.record_leaving(session.peer_origin, heard.leaving)
         if heard.deferred is not None:
             self.reports.record_deferral(heard.deferred.told_by, heard.deferred.other)

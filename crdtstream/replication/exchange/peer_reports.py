@@ -53,9 +53,9 @@ class PeerReports:
     def any_leaving(self) -> bool:
         return bool(self._leaving)
 
-    def leaving_through(self, origin: int) -> int:
-        """The counter up to which its effects must be here; 0 if the origin does not leave."""
-        return self._leaving.get(origin, 0)
+    def leaving_through(self, origin: int) -> int | None:
+        """The counter up to which its effects must be here, 0 if it has made none; None if it does not leave."""
+        return self._leaving.get(origin)
 
     def drop_leaving(self, origin: int) -> None:
         self._leaving.pop(origin, None)

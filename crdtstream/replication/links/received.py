@@ -12,7 +12,7 @@ class Heard:
     """The content of one message. `own_counter`: the highest counter of this region's origin that the peer reports for
     anybody. `batches` carry their header, so that it is decoded once. `neighbours`: an origin, its birth count, and the
     regions that it has met (founding.py). `chunk`: of the state that is fetched over this link. `leaving`: the counter
-    that this region must hold of the peer's origin before it ends its membership, 0 if the peer stays.
+    that this region must hold of the peer's origin before it ends its membership, None if the peer stays.
     """
 
     __slots__ = (
@@ -32,7 +32,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.own_counter = 0
-        self.leaving = 0
+        self.leaving: int | None = None
         self.births: list[wire.BirthRow] = []
         self.neighbours: list[tuple[int, int, list[int]]] = []
         self.batches: list[tuple[BatchHeader, bytes]] = []

@@ -220,7 +220,8 @@ class Session:
             heard.audit = message.audit
         if message.HasField("deferred"):
             heard.deferred = message.deferred
-        heard.leaving = message.leaving.through
+        if message.HasField("leaving"):
+            heard.leaving = message.leaving.through
         self._receive_state(message, view, heard, now_ms)
         heard.calls.extend(message.calls)
         heard.answers.extend(message.answers)
@@ -373,6 +374,7 @@ class Session:
         """Ask once on each link; another peer is asked after this one is lost."""
         asked, through = view.leaving
         if asked == self.peer_origin and not self._leaving_told:
+            message.leaving.SetInParent()
             message.leaving.through = through
             self._leaving_told = True
 

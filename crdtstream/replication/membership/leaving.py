@@ -129,7 +129,7 @@ class Leaving:
         for session in self._exchange.sessions():
             origin = session.peer_origin
             through = self._exchange.reports.leaving_through(origin)
-            if not through or not session.is_open or not vector.contains(origin, through):
+            if through is None or not session.is_open or not vector.contains(origin, through):
                 continue
             self._exchange.reports.drop_leaving(origin)
             self._membership.say_admitted()

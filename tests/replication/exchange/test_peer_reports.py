@@ -13,7 +13,7 @@ def test_membership_has_to_act_until_it_has_acted() -> None:
     reports.clear_shared()
     reports.record_leaving(257, 9)
     assert reports.are_pending() and reports.any_leaving()
-    assert (reports.leaving_through(257), reports.leaving_through(258)) == (9, 0)
+    assert (reports.leaving_through(257), reports.leaving_through(258)) == (9, None)
     reports.drop_leaving(257)
     reports.drop_leaving(258)
     assert not reports.are_pending() and not reports.any_leaving()

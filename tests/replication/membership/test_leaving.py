@@ -37,6 +37,17 @@ def test_nobody_waits_for_a_region_that_has_left() -> None:
     assert cluster.node(1).exchange.stable() == vector == cluster.node(2).exchange.stable()
 
 
+def test_a_region_that_has_made_no_effect_leaves() -> None:
+    """It has just joined: the peer that ends it need not hold anything of it."""
+    cluster = Cluster(2, STRICT)
+    cluster.add(3, 2)
+    live(cluster, 3_000)
+    run(cluster, 3, "CRDT.LEAVE")
+    live(cluster, 3_000)
+    assert cluster.node(1).replica.applied.vector.get(origin(cluster, 3)) == 0
+    assert step(cluster, 3) == LEFT
+
+
 def test_a_configured_address_of_a_region_that_has_left_keeps_nothing_back() -> None:
     cluster = Cluster(2, STRICT)
     run(cluster, 2, "CRDT.LEAVE")
