@@ -465,7 +465,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a turn makes one batch, however large",
-        "core/values/room.py",
+        "core/values/batch_budget.py",
         "        if self.open_bytes >= self.cut_bytes and not self.whole:\n",
         "        if False:\n",
         "bounds",

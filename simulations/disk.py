@@ -237,7 +237,7 @@ class SimulatedDisk:
         self._files[name] = _File()
         self._files[name].size = size_bytes
 
-    def reserve(self, name: str, size_bytes: int) -> None:
+    def allocate(self, name: str, size_bytes: int) -> None:
         file = self._file(name)
         grown = max(file.size, size_bytes)
         self._refuse_beyond_capacity(name, grown - file.size)

@@ -43,7 +43,8 @@ SHORT_LOGS_ODDS = 0.3
 RESERVE_BYTES = 1 << 14
 YIELD_MS = 5_000
 LARGE_VOLUMES = 3
-# The sources of what only some worlds have: those that settings leave open are drawn from them.
+# The sources of what only some worlds have: those that settings leave open are drawn from them. What a source draws
+# depends on its name: "cold" is packing's, because another name would change every world.
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
 SERVING_AT_ONCE, FLAPPING, MEMORY = "serves at once", "flapping", "memory"
 # Setting -> its source, and how many worlds have it.

@@ -194,7 +194,7 @@ class Fitting(Checker):
 
     def turned(self, world: Network, number: int) -> None:
         machine = world.machines[number]
-        limit = machine.node.replica.room.limit
+        limit = machine.node.replica.budget.limit
         known = max(limit, self._limits.get(number, limit))
         self._limits[number] = limit
         for batch in machine.logged:

@@ -27,10 +27,10 @@ class SmallVolume:
         self._volume_bytes = RealDisk.free_bytes
         self.capacity_bytes = capacity_bytes
         self.others_bytes = 0
-        self._originals = {name: getattr(RealDisk, name) for name in ("create", "reserve", "write", "replace")}
+        self._originals = {name: getattr(RealDisk, name) for name in ("create", "allocate", "write", "replace")}
         monkeypatch.setattr(RealDisk, "free_bytes", lambda disk: self.free_bytes(disk))
         monkeypatch.setattr(RealDisk, "create", lambda disk, name, size: self._call(disk, "create", size, name, size))
-        monkeypatch.setattr(RealDisk, "reserve", lambda *arguments: self._reserve(*arguments))
+        monkeypatch.setattr(RealDisk, "allocate", lambda *arguments: self._allocate(*arguments))
         monkeypatch.setattr(RealDisk, "write", lambda *arguments: self._write(*arguments))
         monkeypatch.setattr(
             RealDisk, "replace", lambda disk, name, data: self._call(disk, "replace", len(data), name, data)
@@ -42,8 +42,8 @@ class SmallVolume:
         used = sum(size_of(disk.path, name) for name in os.listdir(disk.path))
         return max(0, self.capacity_bytes - self.others_bytes - used)
 
-    def _reserve(self, disk: RealDisk, name: str, size_bytes: int) -> None:
-        self._call(disk, "reserve", size_bytes - disk.size(name), name, size_bytes)
+    def _allocate(self, disk: RealDisk, name: str, size_bytes: int) -> None:
+        self._call(disk, "allocate", size_bytes - disk.size(name), name, size_bytes)
 
     def _write(self, disk: RealDisk, name: str, offset: int, data: bytes) -> None:
         self._call(disk, "write", offset + len(data) - disk.size(name), name, offset, data)

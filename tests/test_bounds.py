@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from crdtstream.core.digest import digest_replica
+from crdtstream.core.values.batch_budget import NAME_SHARE
 from crdtstream.core.values.entry_id import LIBERAL
-from crdtstream.core.values.room import NAME_SHARE
 from crdtstream.protocols import codec
 from crdtstream.scenarios.reply import ReplyError, read_reply
 from crdtstream.settings.config import Limits
@@ -276,8 +276,8 @@ def test_a_region_that_starts_again_with_a_lower_limit_is_sent_a_state() -> None
 def test_the_smallest_bound_counts_beyond_the_next_region() -> None:
     cluster = Cluster(3, LIBERAL, pairs=[(1, 2), (2, 3)], limits={1: WIDE, 2: WIDE, 3: NARROW})
     settle(cluster)
-    room = cluster.node(1).replica.room
-    assert (room.limit, room.region) == (NARROW.batch_bytes_max, 3)
+    budget = cluster.node(1).replica.budget
+    assert (budget.limit, budget.region) == (NARROW.batch_bytes_max, 3)
     assert isinstance(run(cluster, b"XADD", b"s", b"*", b"f", BIG), ReplyError)
 
 
@@ -289,7 +289,7 @@ def test_a_region_writes_less_at_once_than_the_others_take() -> None:
     assert isinstance(run(cluster, b"XADD", b"s", b"*", b"f", BIG, number=2), str), "region 1 takes what others write"
     settle(cluster)
     assert_equal(cluster, closed)
-    assert (cluster.node(1).replica.room.name, cluster.node(2).replica.room.name) == ("write_bytes_max",) * 2
+    assert (cluster.node(1).replica.budget.name, cluster.node(2).replica.budget.name) == ("write_bytes_max",) * 2
 
 
 def test_an_entry_of_the_largest_default_size_fits_with_its_name() -> None:
@@ -300,12 +300,12 @@ def test_an_entry_of_the_largest_default_size_fits_with_its_name() -> None:
 
 def test_a_bound_ends_with_its_region() -> None:
     cluster, _ = pair()
-    assert cluster.node(1).replica.room.region == 2
+    assert cluster.node(1).replica.budget.region == 2
     cluster.stop(2)
     cluster.tick(10_000)
     assert run(cluster, b"CRDT.EVICT", b"2", b"FORCE") is not None
     settle(cluster)
-    assert cluster.node(1).replica.room.region == 1
+    assert cluster.node(1).replica.budget.region == 1
     assert isinstance(run(cluster, b"XADD", b"s", b"*", b"f", BIG), str)
 
 

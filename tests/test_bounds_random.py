@@ -115,8 +115,9 @@ def test_whatever_a_region_accepts_every_member_can_apply(
             assert isinstance(step, list)
             before = len(batch_sizes(cluster, number))
             reply = cluster.execute_turn(number, step) or b""
-            room = cluster.node(number).replica.room
-            assert all(size <= room.limit for size in batch_sizes(cluster, number)[before:]), "more than its own bound"
+            budget = cluster.node(number).replica.budget
+            sizes = batch_sizes(cluster, number)[before:]
+            assert all(size <= budget.limit for size in sizes), "more than its own bound"
             event("refused" if b"batch_bytes_max" in reply else "accepted")
     cluster.heal(2, 3)
     settle(cluster)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, BulkError, refused_as, require_writable
+from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, BulkError, require_writable
 from crdtstream.bulk.heads import heads_of, removed_through, tree_of
-from crdtstream.commands.room import require_name
-from crdtstream.connections.context import CommandError, Context, shown
+from crdtstream.connections.context import Context, shown
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.entries.entry_tree import EntryTree
@@ -21,6 +20,7 @@ from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
 from crdtstream.core.lag import entries_read_after
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.batch_budget import name_excess
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
 from crdtstream.core.values.intervals import Interval, IntervalSet
 from crdtstream.core.values.origin_intervals import OriginIntervals
@@ -112,17 +112,16 @@ class Advancing:
             admission.say_admitted()
         for key in keys:
             # Names within their bound fit into a batch that is not large.
-            context.replica.room.ease()
+            context.replica.budget.ease()
             context.replica.create_group(key, self._group, Position(ID_MIN), UNKNOWN_ENTRIES_READ)
         return True
 
     def _require_names(self, context: Context, keys: list[Key]) -> None:
-        try:
-            require_name(context, "group", self._group)
-            for key in keys:
-                require_name(context, "key", key[1])
-        except CommandError as error:
-            raise refused_as(INVALID_ARGUMENT, error) from error
+        budget = context.replica.budget
+        for what, name in [("group", self._group), *[("key", key[1]) for key in keys]]:
+            fault = name_excess(budget, what, name)
+            if fault:
+                raise BulkError(INVALID_ARGUMENT, fault)
 
     def step(self, context: Context) -> bool:
         """Acknowledge the next entries; False when nothing remains."""

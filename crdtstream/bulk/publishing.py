@@ -107,7 +107,7 @@ class Publishing:
         ]
         for place in self._places:
             for rows in place.stage.rows:
-                rows.bound(context.replica.room)
+                rows.bound(context.replica.budget)
         if known.batch == self._batch:
             self._ledger = known
             self._ledger.attempt = attempt_of(names)
@@ -184,10 +184,10 @@ class Publishing:
         require_writable(context)
         entry_id = ledger_id(context, self._key)
         before = self.added.added + self.added.skipped
-        room = context.replica.room
+        budget = context.replica.budget
         # The rows and the ledger are recovered together, so they are in one batch.
-        room.make_room(room.bytes_max)
-        room.whole = True
+        budget.allow(budget.bytes_max)
+        budget.whole = True
         try:
             self._add_rows(context)
         except BulkError:
@@ -195,12 +195,12 @@ class Publishing:
                 self._write(context, entry_id)
             raise
         finally:
-            room.whole = False
+            budget.whole = False
         self._ledger.done = self._at == len(self._places)
         self._write(context, entry_id)
 
     def _add_rows(self, context: Context) -> None:
-        rows_left, bytes_left = SLICE_ROWS, min(SLICE_BYTES, context.replica.room.cut_bytes // 4)
+        rows_left, bytes_left = SLICE_ROWS, min(SLICE_BYTES, context.replica.budget.cut_bytes // 4)
         while self._at < len(self._places) and rows_left > 0 and bytes_left > 0:
             place = self._places[self._at]
             part = place.next(rows_left)

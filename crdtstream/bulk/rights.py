@@ -11,15 +11,15 @@ Rights are checked when a call begins, and for each message of a client.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from crdtstream.bulk.errors import BulkError
-from crdtstream.commands.dispatch import find
 from crdtstream.connections.access import REASONS, count_refusal
 from crdtstream.connections.acl.checks import COMMAND, denial_of, full_reason
 from crdtstream.connections.acl.log import TOP_LEVEL, AclLogEntry
 from crdtstream.connections.acl.user import User
+from crdtstream.connections.command import Command
 from crdtstream.connections.context import Context
 
 PERMISSION_DENIED: Final = "PERMISSION_DENIED"
@@ -33,17 +33,18 @@ CREATING: Final = [b"XGROUP", b"CREATE"]
 
 
 class BulkCaller:
-    """The user of one call, and the host from which it came."""
+    """The user of one call, and the host from which it came; `find` returns the command that a request names."""
 
-    __slots__ = ("host", "user")
+    __slots__ = ("_find", "host", "user")
 
-    def __init__(self, user: User, host: str) -> None:
+    def __init__(self, user: User, host: str, find: Callable[[list[bytes]], Command]) -> None:
         self.user = user
         self.host = host
+        self._find = find
 
     def may(self, request: list[bytes], name: bytes) -> bool:
         argv = [*request, name]
-        return self.user.unrestricted or denial_of(self.user, find(argv), argv) is None
+        return self.user.unrestricted or denial_of(self.user, self._find(argv), argv) is None
 
     def require(self, context: Context, request: list[bytes], names: Iterable[bytes]) -> None:
         """Raise BulkError unless the user may do this with all these streams."""
@@ -51,7 +52,7 @@ class BulkCaller:
             return
         for name in names:
             argv = [*request, name]
-            command = find(argv)
+            command = self._find(argv)
             denial = denial_of(self.user, command, argv)
             if denial is None:
                 continue

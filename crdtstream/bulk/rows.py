@@ -22,7 +22,7 @@ from crdtstream.bulk.columns import U32, U64, read_column
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
 from crdtstream.connections.minting import TOO_LARGE
 from crdtstream.core.effects import Key
-from crdtstream.core.values.room import BatchRoom
+from crdtstream.core.values.batch_budget import BatchBudget
 from crdtstream.settings.config import Limits
 
 SLICE_ROWS: Final = 1_024
@@ -50,6 +50,7 @@ class EntryRows:
     __slots__ = (
         "_beginnings",
         "_prefix",
+        "budget",
         "byte_count",
         "checked",
         "count",
@@ -58,7 +59,6 @@ class EntryRows:
         "id_seqs",
         "keys",
         "ms",
-        "room",
         "skip_lower_ids",
         "slice_bytes_max",
         "stream_of",
@@ -76,16 +76,16 @@ class EntryRows:
         self.id_seqs = array(U64)
         self.skip_lower_ids = False
         self.checked = 0
-        self.room: BatchRoom | None = None
+        self.budget: BatchBudget | None = None
         self.slice_bytes_max = SLICE_BYTES
         # The last parsed row up to its last value; and the same with the header of that value, by the size of a row.
         self._prefix = b""
         self._beginnings: dict[int, bytes] = {}
 
-    def bound(self, room: BatchRoom) -> None:
+    def bound(self, budget: BatchBudget) -> None:
         """Make slices so small that two of them fit into a batch, and refuse rows that do not fit into half of one."""
-        self.room = room
-        self.slice_bytes_max = min(SLICE_BYTES, room.cut_bytes // 4)
+        self.budget = budget
+        self.slice_bytes_max = min(SLICE_BYTES, budget.cut_bytes // 4)
 
     def has_ids(self) -> bool:
         return len(self.ms) > 0
@@ -132,7 +132,7 @@ class EntryRows:
             raise BulkError(INVALID_ARGUMENT, text)
         index = low
         row_bytes_max = (
-            limits.entry_bytes_max if self.room is None else min(limits.entry_bytes_max, self.room.bytes_max // 2)
+            limits.entry_bytes_max if self.budget is None else min(limits.entry_bytes_max, self.budget.bytes_max // 2)
         )
         for end in self.ends[low:high]:
             if end < start:
@@ -185,8 +185,8 @@ class EntryRows:
             raise _bad(index, f"{end - at} bytes follow its last value")
         if size > limits.entry_bytes_max:
             raise _bad(index, TOO_LARGE.removeprefix("ERR "))
-        if self.room is not None and end - start > self.room.bytes_max // 2:
-            text = f"it has {end - start} bytes, more than half of {self.room.bound()}"
+        if self.budget is not None and end - start > self.budget.bytes_max // 2:
+            text = f"it has {end - start} bytes, more than half of {self.budget.bound()}"
             raise _bad(index, f"{text}: send a smaller row, or raise that limit")
         self._prefix = self.data[start:last]
         self._beginnings = {}

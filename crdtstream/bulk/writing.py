@@ -14,7 +14,6 @@ from typing import Final
 
 from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkError, refused_as, require_writable
 from crdtstream.bulk.rows import EntryRows
-from crdtstream.commands.room import excess
 from crdtstream.connections.context import CommandError, Context
 from crdtstream.connections.minting import EXHAUSTED, NOT_ABOVE, STRICT_ID, ZERO_ID, minted, top_of
 from crdtstream.core.effects import Key
@@ -22,6 +21,7 @@ from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.encoding import fields_at
 from crdtstream.core.replica import Replica
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, ID_TEXT_BYTES
+from crdtstream.core.values.batch_budget import excess
 from crdtstream.core.values.entry_id import ID_MIN, LIBERAL, SEQ_MODULUS, STRICT, U64_MAX, EntryId
 
 # Below this many rows of a stream, a block of their own costs more than appending them one by one.
@@ -54,7 +54,7 @@ class Plan:
 def add_slice(context: Context, rows: EntryRows, low: int, high: int, added: Added) -> None:
     """Add the validated rows [low, high), or raise BulkError and change nothing."""
     require_writable(context)
-    require_slice_room(context, rows, low, high)
+    require_slice_fit(context, rows, low, high)
     plans = [plan_of(context, rows, key, indexes) for key, indexes in rows.by_stream(low, high)]
     pieces = rows.pieces(low, high)
     kept = 0
@@ -69,13 +69,13 @@ def add_slice(context: Context, rows: EntryRows, low: int, high: int, added: Add
     added.skipped += high - low - kept
 
 
-def require_slice_room(context: Context, rows: EntryRows, low: int, high: int) -> None:
+def require_slice_fit(context: Context, rows: EntryRows, low: int, high: int) -> None:
     """Raise if these rows do not fit into one batch, which every region must take."""
-    room = context.replica.room
+    budget = context.replica.budget
     size = slice_bytes(rows, low, high)
-    if not room.make_room(size):
+    if not budget.allow(size):
         what = f"a slice of {high - low} rows" if high - low > 1 else f"row {low}"
-        raise BulkError(INVALID_ARGUMENT, excess(room, what, size, "send smaller rows"))
+        raise BulkError(INVALID_ARGUMENT, excess(budget, what, size, "send smaller rows"))
 
 
 def slice_bytes(rows: EntryRows, low: int, high: int) -> int:

@@ -72,7 +72,7 @@ def burst_in(context: Context, client: Client, data: bytes, at: int) -> Alike | 
     if start == 0 or (len(argv) - start) % 2 or len(argv) == start:
         return None
     alike = Alike(argv, start)
-    bytes_max = min(BURST_BYTES_MAX, limits.entry_bytes_max, limits.bulk_bytes_max, context.replica.room.small_bytes)
+    bytes_max = min(BURST_BYTES_MAX, limits.entry_bytes_max, limits.bulk_bytes_max, context.replica.budget.small_bytes)
     alike.take(data, at, after_first(data, at, start), BURST_ENTRIES_MAX, bytes_max)
     return alike if len(alike.bodies) > 1 else None
 
@@ -88,7 +88,7 @@ def burst_end(context: Context, client: Client, requests: list[list[bytes]], at:
     if len(first) < ARGUMENTS_MIN or first[0] not in NAMES or not is_open(context, client, first[1]):
         return at
     start = fields_at(first)
-    bytes_max = min(BURST_BYTES_MAX, context.limits.entry_bytes_max, context.replica.room.small_bytes)
+    bytes_max = min(BURST_BYTES_MAX, context.limits.entry_bytes_max, context.replica.budget.small_bytes)
     size = 0
     end = at
     for argv in requests[at : at + BURST_ENTRIES_MAX]:
@@ -145,7 +145,7 @@ def is_open(context: Context, client: Client, name: bytes) -> bool:
         and context.slow_log.least_ns >= SLOW_NS_MIN
         and not context.parking.awaits(key)
         and key not in context.watches.by_key
-        and len(name) <= context.replica.room.name_bytes_max
+        and len(name) <= context.replica.budget.name_bytes_max
         and top_of(context, key)[1] < U64_MAX - (BURST_ENTRIES_MAX + 1) * SEQ_MODULUS
     )
 
@@ -170,7 +170,7 @@ def execute(
     key: Key = (client.database, first[1])
     step = 1 if context.settings.config.id_mode == LIBERAL else SEQ_MODULUS
     burst = encode_burst(minted(context, top_of(context, key)), step, bodies, middle)
-    context.replica.room.make_room(
+    context.replica.budget.allow(
         len(burst.data) + ENTRY_BYTES * burst.count + BURST_EFFECTS * (EFFECT_BYTES + len(key[1]))
     )
     context.replica.add_burst(key, burst)

@@ -19,10 +19,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Generator, Iterator
 
+from crdtstream.commands.fitting import require_restore_fit
 from crdtstream.commands.idempotence import duration_s_of, entries_max_of, since_ms_of
 from crdtstream.commands.integers import integer
 from crdtstream.commands.renaming import require_copyable
-from crdtstream.commands.room import require_restore_room
 from crdtstream.connections.admission import must_wait
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
@@ -251,7 +251,7 @@ class Restoring(Work):
             except CommandError as error:
                 self.give_up(error.text)
             except DumpFault as fault:
-                self.give_up(error_of(fault, self.bytes_max, context.replica.room.bound()))
+                self.give_up(error_of(fault, self.bytes_max, context.replica.budget.bound()))
         return self.stream is not None or bool(self.error)
 
     def give_up(self, error: str) -> None:
@@ -290,7 +290,7 @@ class Restoring(Work):
         if expires_ms and expires_ms <= context.now_ms:
             context.replica.delete_stream(key)
             return
-        require_restore_room(context, key, self.filled.count, self.filled.byte_count(), stream)
+        require_restore_fit(context, key, self.filled.count, self.filled.byte_count(), stream)
         write(context, key, stream, self.filled)
         # Until the process is measured again, for those that come behind.
         context.about.memory_bytes += self.filled.byte_count()
@@ -316,7 +316,7 @@ def expansion_max(context: Context) -> int:
     """What a payload may become: a batch that every region takes, in memory that is free. If this one is inside EXEC,
     another one may hold some of that.
     """
-    limits, batch_bytes = context.limits, context.replica.room.limit
+    limits, batch_bytes = context.limits, context.replica.budget.limit
     if not limits.memory_bytes_max:
         return batch_bytes
     other = holder(context)

@@ -14,7 +14,7 @@ from typing import Final
 from crdtstream.commands import arguments
 from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
 from crdtstream.commands.groups import attend, live_entry
-from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyRoom, parse_read
+from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyBudget, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_after
@@ -57,16 +57,16 @@ class GroupReader(Waiter):
         # First the header, once the number of streams is known.
         parts = [b""]
         streams = 0
-        room = ReplyRoom(self.options)
+        budget = ReplyBudget(self.options)
         self.idle = []
         for i, (stream, group) in enumerate(found):
             key, after = self.keys[i], self.after[i]
-            if room.is_full():
+            if budget.is_full():
                 break
             if after == NEW:
-                count, chunks = self.read_new(context, key, stream, group, room)
+                count, chunks = self.read_new(context, key, stream, group, budget)
             else:
-                count, chunks = self.read_history(context, key, stream, group, after, room)
+                count, chunks = self.read_history(context, key, stream, group, after, budget)
             if count or after != NEW:
                 streams += 1
                 parts.append(stream_header(key[1], count, self.client.protocol))
@@ -79,18 +79,18 @@ class GroupReader(Waiter):
         return b"".join(parts)
 
     def read_new(
-        self, context: Context, key: Key, stream: Stream, group: Group, room: ReplyRoom
+        self, context: Context, key: Key, stream: Stream, group: Group, budget: ReplyBudget
     ) -> tuple[int, list[bytes]]:
         """With CLAIM, what has been pending for long enough; then what nobody has received."""
-        if room.is_measured():
-            room.take(0, len(stream_header(key[1], 1, self.client.protocol)))
+        if budget.is_measured():
+            budget.take(0, len(stream_header(key[1], 1, self.client.protocol)))
         claiming = self.options.claim_ms != NO_CLAIM
-        chunks = self.claim(context, key, stream, group, room) if claiming else []
+        chunks = self.claim(context, key, stream, group, budget) if claiming else []
         count = len(chunks)
-        if room.is_full() or count == self.options.count:
+        if budget.is_full() or count == self.options.count:
             return count, chunks
         left = self.options.count if self.options.count < 0 else self.options.count - count
-        delivery = self.fitting(stream, group, room, left)
+        delivery = self.fitting(stream, group, budget, left)
         if delivery.count == 0:
             if context.parking.holds(self):
                 self.idle.append(key)
@@ -102,17 +102,17 @@ class GroupReader(Waiter):
             attend(context, key, self.options.group, self.options.consumer)
         self.deliver(context, key, stream, group, delivery)
         fresh = [with_history(entry, 0, 0) for entry in delivery.entries()] if claiming else delivery.chunks
-        room.take(delivery.count, size_of(fresh) if room.is_measured() else 0)
+        budget.take(delivery.count, size_of(fresh) if budget.is_measured() else 0)
         return count + delivery.count, chunks + fresh if chunks else fresh
 
-    def fitting(self, stream: Stream, group: Group, room: ReplyRoom, count: int) -> Delivery:
-        """The wanted entries, at most `count` and as many as there is room for."""
-        bytes_max = room.bytes_left(0)
-        delivery = group.next_entries(stream.chains, room.limit(count))
+    def fitting(self, stream: Stream, group: Group, budget: ReplyBudget, count: int) -> Delivery:
+        """The wanted entries, at most `count` and as many as fit."""
+        bytes_max = budget.bytes_left(0)
+        delivery = group.next_entries(stream.chains, budget.limit(count))
         if bytes_max < 0 or size_of(delivery.chunks) <= bytes_max:
             return delivery
-        fits = max(delivery.fitting(bytes_max), room.at_least())
-        room.close()
+        fits = max(delivery.fitting(bytes_max), budget.at_least())
+        budget.close()
         return group.next_entries(stream.chains, fits)
 
     def deliver(self, context: Context, key: Key, stream: Stream, group: Group, delivery: Delivery) -> None:
@@ -125,20 +125,20 @@ class GroupReader(Waiter):
         )
         context.replica.record_for(stream, group, fact)
 
-    def claim(self, context: Context, key: Key, stream: Stream, group: Group, room: ReplyRoom) -> list[bytes]:
+    def claim(self, context: Context, key: Key, stream: Stream, group: Group, budget: ReplyBudget) -> list[bytes]:
         """Take over what has been pending for long enough, the longest first."""
         options = self.options
-        rows = live_rows(context, stream, group, options.claim_ms, room.limit(options.count))
+        rows = live_rows(context, stream, group, options.claim_ms, budget.limit(options.count))
         chunks: list[bytes] = []
         claimed: list[tuple[int, EntryId, int, int]] = []
         for row in rows:
             entry = live_entry(stream, row.origin, row.entry_id)
             assert entry is not None
             shown_entry = with_history(entry, idle_of(context, row), row.deliveries)
-            if not room.fits(len(shown_entry)):
-                room.close()
+            if not budget.fits(len(shown_entry)):
+                budget.close()
                 break
-            room.take(1, len(shown_entry))
+            budget.take(1, len(shown_entry))
             chunks.append(shown_entry)
             claimed.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if claimed:
@@ -149,23 +149,23 @@ class GroupReader(Waiter):
         return chunks
 
     def read_history(
-        self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId, room: ReplyRoom
+        self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId, budget: ReplyBudget
     ) -> tuple[int, list[bytes]]:
         """What this consumer holds above an ID; a deleted entry is shown as its ID without fields."""
         options = self.options
         attend(context, key, options.group, options.consumer)
-        room.take(0, len(stream_header(key[1], 1, self.client.protocol)))
+        budget.take(0, len(stream_header(key[1], 1, self.client.protocol)))
         start = next_id(after)
         assert start is not None
         chunks: list[bytes] = []
         delivered: list[tuple[int, EntryId, int, int]] = []
-        for row in group.pending.rows(start, ID_MAX, room.limit(options.count), options.consumer):
+        for row in group.pending.rows(start, ID_MAX, budget.limit(options.count), options.consumer):
             entry = live_entry(stream, row.origin, row.entry_id)
             chunk = deleted_entry(row.entry_id, self.client.protocol) if entry is None else entry
-            if not room.fits(len(chunk)):
-                room.close()
+            if not budget.fits(len(chunk)):
+                budget.close()
                 break
-            room.take(1, len(chunk))
+            budget.take(1, len(chunk))
             chunks.append(chunk)
             if entry is not None:
                 delivered.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))

@@ -12,8 +12,8 @@ Reference: `xgroupCommand`, `xackCommand` of Redis.
 from __future__ import annotations
 
 from crdtstream.commands import arguments
+from crdtstream.commands.fitting import require_name
 from crdtstream.commands.integers import integer
-from crdtstream.commands.room import require_name
 from crdtstream.connections.admission import await_admission, must_wait
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row, keys_at

@@ -226,9 +226,9 @@ def replication_fields(context: Context) -> list[Field]:
         ("peers", max(len(config.peers), len(peers))),
         ("connected_regions", len([peer for peer in peers if peer.link in (LINK_OPEN, LINK_TRANSFER)])),
         # What one entry, transaction or copy may take, the limit that says so, and the region that has it.
-        ("largest_write_bytes", replica.room.limit),
-        ("largest_write_limit", replica.room.name),
-        ("largest_write_region", replica.room.region),
+        ("largest_write_bytes", replica.budget.limit),
+        ("largest_write_limit", replica.budget.name),
+        ("largest_write_region", replica.budget.region),
     ]
     fields += waiting_fields(context)
     return fields + audit_fields(context) + start_over_fields(context) + peer_fields(context, peers)

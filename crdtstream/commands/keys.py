@@ -41,7 +41,7 @@ def delete(context: Context, client: Client, argv: list[bytes]) -> Reply:
     deleted = 0
     for name in argv[1:]:
         deleted += context.replica.delete_stream((client.database, name))
-        context.replica.room.ease()
+        context.replica.budget.ease()
     return replies.integer(deleted)
 
 
@@ -197,7 +197,7 @@ def check_flush_option(argv: list[bytes]) -> None:
 def flush(replica: Replica, database: int) -> None:
     for name in replica.keyspace.known_keys(database):
         replica.delete_stream((database, name))
-        replica.room.ease()
+        replica.budget.ease()
 
 
 OBJECT = [

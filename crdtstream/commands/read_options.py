@@ -152,7 +152,7 @@ def parse_read(argv: list[bytes], now_ms: int, command: str) -> ReadOptions:
     return options
 
 
-class ReplyRoom:
+class ReplyBudget:
     """What one reply may still hold of MAXCOUNT and MAXSIZE, in all streams together. The first entry fits whatever its
     size, so that a reader gets on.
     """

@@ -9,7 +9,7 @@ Reference: `xreadCommand` of Redis.
 from __future__ import annotations
 
 from crdtstream.commands import arguments
-from crdtstream.commands.read_options import READ_OPTIONS, ReadOptions, ReplyRoom, parse_read
+from crdtstream.commands.read_options import READ_OPTIONS, ReadOptions, ReplyBudget, parse_read
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_after
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter
@@ -62,14 +62,14 @@ class StreamReader(Waiter):
     def serve(self, context: Context) -> bytes | None:
         parts: list[bytes] = []
         streams = 0
-        room = ReplyRoom(self.options)
+        budget = ReplyBudget(self.options)
         for wanted in self.wanted:
             stream = context.replica.keyspace.find(wanted.key)
             if stream is None:
                 continue
-            if room.is_full():
+            if budget.is_full():
                 break
-            count, chunks = self.entries(context, wanted, stream, room)
+            count, chunks = self.entries(context, wanted, stream, budget)
             if count:
                 streams += 1
                 parts.append(stream_header(wanted.key[1], count, self.client.protocol))
@@ -78,17 +78,17 @@ class StreamReader(Waiter):
             return None
         return streams_header(streams, self.client.protocol) + b"".join(parts)
 
-    def entries(self, context: Context, wanted: Wanted, stream: Stream, room: ReplyRoom) -> tuple[int, list[bytes]]:
-        """What this reader wants of a stream, as much as there is room for."""
-        if not room.is_measured():
-            count, chunks = wanted.entries(context, stream, room.limit(self.options.count))
-            room.take(count, 0)
+    def entries(self, context: Context, wanted: Wanted, stream: Stream, budget: ReplyBudget) -> tuple[int, list[bytes]]:
+        """What this reader wants of a stream, as much as fits."""
+        if not budget.is_measured():
+            count, chunks = wanted.entries(context, stream, budget.limit(self.options.count))
+            budget.take(count, 0)
             return count, chunks
         overhead = len(stream_header(wanted.key[1], 1, self.client.protocol))
-        bytes_max = room.bytes_left(overhead)
-        count, chunks = wanted.entries(context, stream, room.limit(self.options.count))
+        bytes_max = budget.bytes_left(overhead)
+        count, chunks = wanted.entries(context, stream, budget.limit(self.options.count))
         if bytes_max >= 0 and size_of(chunks) > bytes_max:
-            low, high = room.at_least(), count
+            low, high = budget.at_least(), count
             while low + 1 < high:
                 middle = (low + high) // 2
                 if size_of(wanted.entries(context, stream, middle)[1]) <= bytes_max:
@@ -96,8 +96,8 @@ class StreamReader(Waiter):
                 else:
                     high = middle
             count, chunks = wanted.entries(context, stream, low) if low else (0, [])
-            room.close()
-        room.take(count, overhead + size_of(chunks))
+            budget.close()
+        budget.take(count, overhead + size_of(chunks))
         return count, chunks
 
     def expired(self, context: Context) -> bytes:

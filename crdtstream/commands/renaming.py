@@ -14,8 +14,8 @@ Reference: `renameGenericCommand` and `copyCommand` of Redis.
 
 from __future__ import annotations
 
+from crdtstream.commands.fitting import require_copy_fit, require_fit, swap_bytes
 from crdtstream.commands.integers import integer
-from crdtstream.commands.room import require_copy_room, require_room, swap_bytes
 from crdtstream.connections.admission import await_admission, must_wait
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
@@ -63,7 +63,7 @@ def renamed(context: Context, source: Key) -> Stream:
 
 def move(context: Context, stream: Stream, source: Key, target: Key) -> None:
     require_copyable(context, stream)
-    require_copy_room(context, stream, target)
+    require_copy_fit(context, stream, target)
     copy_stream(context.replica, stream, target)
     context.replica.delete_stream(source)
     context.notifications.note(GENERIC, b"rename_from", source)
@@ -98,7 +98,7 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def copy_with_groups(context: Context, stream: Stream, target: Key) -> None:
     """Copy the stream with its groups and producers, if that fits into a batch."""
     copies = GroupCopies(stream)
-    require_copy_room(context, stream, target, copies)
+    require_copy_fit(context, stream, target, copies)
     copy_stream(context.replica, stream, target)
     put(context.replica, target, copies)
 
@@ -131,7 +131,7 @@ def swap_databases(context: Context, client: Client, argv: list[bytes]) -> Reply
         streams = swapped(context, one, other)
         if any(stream.groups for stream in streams) and must_wait(context):
             return await_admission(context, client, swap_databases, argv)
-        require_room(context, "the swap of the databases", swap_bytes(context, one, other), "trim the streams")
+        require_fit(context, "the swap of the databases", swap_bytes(context, one, other), "trim the streams")
         keyspace = context.replica.keyspace
         for name in sorted({*keyspace.keys(one), *keyspace.keys(other)}):
             swap(context.replica, (one, name), (other, name))

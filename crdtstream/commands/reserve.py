@@ -15,8 +15,7 @@ from typing import Final
 
 from crdtstream.commands.adding import TrimOptions, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF
-from crdtstream.commands.removing import surplus_to_remove
-from crdtstream.commands.room import (
+from crdtstream.commands.fitting import (
     REPEATS,
     Request,
     SizeMeasure,
@@ -26,6 +25,7 @@ from crdtstream.commands.room import (
     transaction_bytes,
     unreferenced_bytes,
 )
+from crdtstream.commands.removing import surplus_to_remove
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context

@@ -10,9 +10,9 @@ from __future__ import annotations
 from crdtstream.commands import adding, arguments, idempotence
 from crdtstream.commands.adding import NewId, parse_add
 from crdtstream.commands.arguments import COUNT_ALL
+from crdtstream.commands.fitting import require_entry_fit
 from crdtstream.commands.integers import integer
 from crdtstream.commands.removing import trim
-from crdtstream.commands.room import require_entry_room
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
@@ -81,8 +81,8 @@ def add(context: Context, key: Key, entry_id: EntryId, fields: list[bytes]) -> b
     if size > context.limits.entry_bytes_max:
         raise CommandError(TOO_LARGE)
     replica = context.replica
-    if size + FIELD_BYTES * len(fields) + len(key[1]) > replica.room.small_bytes:
-        require_entry_room(context, key, fields)
+    if size + FIELD_BYTES * len(fields) + len(key[1]) > replica.budget.small_bytes:
+        require_entry_fit(context, key, fields)
     return replica.add_entry(key, entry_id, fields) + replies.CRLF
 
 

@@ -7,7 +7,7 @@ result. A command that would wait replies at once as it would at its deadline.
 
 A command that cannot run is rejected when it is queued, and the transaction fails. A command that fails during EXEC
 undoes nothing, as in Redis. What the transaction may write is measured before it begins, and each command again before
-it runs: one for which the others have left no room in the batch fails.
+it runs: one for which the others have left too little of the batch fails.
 
 A watched key is changed by every effect on it, of this region or another, except acknowledgements. So XSETID and the
 creation and destruction of a group count too, which Redis ignores. Local facts do not count, as in Redis: reads of a
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.commands.room import require_transaction_room, required_share
+from crdtstream.commands.fitting import require_transaction_fit, required_share
 from crdtstream.connections.access import record_denial
 from crdtstream.connections.acl.checks import CHANNEL, COMMAND, KEY, denial_of
 from crdtstream.connections.acl.log import IN_MULTI
@@ -72,13 +72,13 @@ def execute(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError(EXECABORT)
     if changed:
         return replies.null_array(client.protocol)
-    require_transaction_room(context, client, transaction.requests)
-    room = context.replica.room
-    room.whole, room.promised = True, room.open_bytes
+    require_transaction_fit(context, client, transaction.requests)
+    budget = context.replica.budget
+    budget.whole, budget.promised = True, budget.open_bytes
     try:
         answers = [answer(context, client, command, request) for command, request in transaction.requests]
     finally:
-        room.whole, room.promised = False, 0
+        budget.whole, budget.promised = False, 0
     return replies.array(answers)
 
 
@@ -106,10 +106,10 @@ def answer(context: Context, client: Client, command: Command, request: list[byt
             size = required_share(context, client, command, request)
         except CommandError as error:
             return deny(context, command, error)
-        room = context.replica.room
-        before = room.open_bytes
+        budget = context.replica.budget
+        before = budget.open_bytes
         reply = call(context, client, command, request)
-        room.promised += max(size, room.open_bytes - before)
+        budget.promised += max(size, budget.open_bytes - before)
         # A WAIT later in the transaction asks for it.
         client.written_counter = context.replica.written()
     if reply is None:

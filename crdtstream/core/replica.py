@@ -36,10 +36,10 @@ from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.removal_parts import PIECE_BYTES, parts_of
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, effect_bytes
 from crdtstream.core.stream import Stream
+from crdtstream.core.values.batch_budget import BatchBudget
 from crdtstream.core.values.causality import Dot, region_of
 from crdtstream.core.values.entry_id import EntryId, IdWriter
 from crdtstream.core.values.intervals import Interval
-from crdtstream.core.values.room import BatchRoom
 from crdtstream.core.whole_state import WholeState
 
 
@@ -65,12 +65,12 @@ class Replica:
         "_first",
         "_id_writer",
         "applied",
+        "budget",
         "changed",
         "expired_keys",
         "keyspace",
         "prepared",
         "residue",
-        "room",
     )
 
     def __init__(self, origin: int) -> None:
@@ -78,7 +78,7 @@ class Replica:
         self.changed = Changed()
         self.applied = Applied(origin, self.keyspace, self.changed)
         self.prepared = 0
-        self.room = BatchRoom()
+        self.budget = BatchBudget()
         self.expired_keys = 0
         self._effects: list[Effect] = []
         self._facts: list[StampedFact] = []
@@ -113,7 +113,7 @@ class Replica:
         tree = stream.trees.of(origin)
         entry = encode_named(name, fields)
         block = tree.append(entry_id, counter, entry)
-        self.room.open_bytes += len(entry) + ENTRY_BYTES
+        self.budget.open_bytes += len(entry) + ENTRY_BYTES
         self._record_added(key, meta, counter, block, 1)
         stream.record_added(origin, tree, meta, counter, entry_id, 1)
         return name
@@ -131,7 +131,7 @@ class Replica:
             self._record_added(key, meta, counter, block, high - low)
             counter += high - low
             low = high
-        self.room.open_bytes += len(burst.data) + ENTRY_BYTES * burst.count
+        self.budget.open_bytes += len(burst.data) + ENTRY_BYTES * burst.count
         vector.advance(origin, counter - 1)
         stream.record_added(origin, tree, meta, counter - 1, burst.last_id(), burst.count)
 
@@ -163,7 +163,7 @@ class Replica:
             last.grow(count)
         else:
             effects.append(fx.EntriesAdded(key, first, before, block, block.count - count, block.count))
-            self.room.open_bytes += EFFECT_BYTES + len(key[1])
+            self.budget.open_bytes += EFFECT_BYTES + len(key[1])
         meta.count(first, before, count)
 
     def _fact_since(self, counter: int) -> bool:
@@ -201,9 +201,9 @@ class Replica:
         if max_deleted is not None:
             max_deleted = max(max_deleted, stream.metas.of(self.applied.origin).removed_id)
         before = stream.length
-        for some, others in parts_of(ranges, references or {}, self.room.cut_bytes // PIECE_BYTES):
+        for some, others in parts_of(ranges, references or {}, self.budget.cut_bytes // PIECE_BYTES):
             self._prepare(fx.EntriesRemoved(key, some, trimmed, max_deleted, others))
-            self.room.ease()
+            self.budget.ease()
         return before - stream.length
 
     def delete_stream(self, key: Key) -> bool:
@@ -269,7 +269,7 @@ class Replica:
         if not self._effects:
             self._first = counter
         self._effects.append(effect)
-        self.room.open_bytes += effect_bytes(effect)
+        self.budget.open_bytes += effect_bytes(effect)
         applied.apply(applied.origin, counter, applied.vector, effect)
         applied.vector.advance(applied.origin, counter + effect.width - 1)
 
@@ -305,7 +305,7 @@ class Replica:
             gone = self.applied.members.is_evicted(origin) or expires_ms + takeover_ms < self.keyspace.now_ms
             if gone or region_of(origin) == region_of(self.applied.origin):
                 self.freshen(key)
-                self.room.ease()
+                self.budget.ease()
             else:
                 self.keyspace.deadlines.look(key, expires_ms + takeover_ms)
 
@@ -331,7 +331,7 @@ class Replica:
             for dirty in list(self.changed.dirty):
                 if dirty in self.changed.dirty:
                     self._acknowledge(dirty)
-                    self.room.ease()
+                    self.budget.ease()
 
     def _acknowledge(self, dirty: tuple[Key, bytes]) -> None:
         self.changed.forget_dirty(dirty)
@@ -347,9 +347,9 @@ class Replica:
 
     def _acknowledge_runs(self, key: Key, name: bytes, creates: list[Dot], runs: dict[int, list[Interval]]) -> None:
         """Prepare these runs, in parts where they are very many."""
-        for _, some in parts_of({}, runs, self.room.cut_bytes // PIECE_BYTES):
+        for _, some in parts_of({}, runs, self.budget.cut_bytes // PIECE_BYTES):
             self._commit(fx.Acknowledged(key, name, creates, some))
-            self.room.ease()
+            self.budget.ease()
 
     # Prepare: local facts
 
@@ -384,7 +384,7 @@ class Replica:
         if self._effects:
             batch = Batch(applied.origin, self._first, applied.counter(), applied.drain_news(), self._effects)
             self._effects = []
-            self.room.open_bytes = 0
+            self.budget.open_bytes = 0
         facts = self._facts
         self._facts = []
         return Taken(batch, facts, applied.counter())
@@ -412,6 +412,6 @@ class Replica:
         self.applied.replace(state, position)
 
     def check(self) -> None:
-        self.room.check()
+        self.budget.check()
         self.keyspace.check()
         self.applied.check()

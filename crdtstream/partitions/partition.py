@@ -290,7 +290,7 @@ class Partition:
         found: list[NewMessage] = []
         size, finished = 0, True
         # They are in one batch, after which the next ones follow.
-        bytes_max = min(bytes_max, self._replica.room.cut_bytes)
+        bytes_max = min(bytes_max, self._replica.budget.cut_bytes)
         for origin, block, index in self._stale(stream):
             message = message_at(block, index)
             if message is None:

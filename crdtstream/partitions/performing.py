@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.commands.room import excess
 from crdtstream.core.copy_sizes import blocks_bytes
-from crdtstream.core.values.room import BatchRoom
+from crdtstream.core.values.batch_budget import BatchBudget, excess
 from crdtstream.partitions.calls import (
     BookmarkReply,
     CommitCall,
@@ -36,13 +35,13 @@ MESSAGE_BYTES: Final = 256
 STAMP_BYTES: Final = 32
 
 
-def require_batch_room(room: BatchRoom, messages: list[NewMessage]) -> None:
+def require_batch_fit(budget: BatchBudget, messages: list[NewMessage]) -> None:
     """The messages of one call are numbered in one batch, which every region must take."""
     size = sum([len(message.value) + len(message.key or b"") + MESSAGE_BYTES for message in messages])
     partitions = len({message.partition for message in messages})
     size = blocks_bytes(len(messages), size, partitions, PARTITION_NAME)
-    if not room.make_room(size):
-        raise Refused(LIMIT, excess(room, "what is put", size, "send fewer or smaller messages at once"))
+    if not budget.allow(size):
+        raise Refused(LIMIT, excess(budget, "what is put", size, "send fewer or smaller messages at once"))
 
 
 def require_answerable(call: HomeCall, bytes_max: int) -> None:

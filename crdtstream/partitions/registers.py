@@ -101,8 +101,8 @@ class Registers:
         seen = self._rows.get(name, [])
         row = [NAME, name, VALUE, value]
         size = entry_bytes(self._key[1], row) + RANGE_BYTES * len(seen)
-        if not replica.room.make_room(size):
-            raise Refused(LIMIT, f"the value has {size} bytes, more than {replica.room.bound()}: make it smaller")
+        if not replica.budget.allow(size):
+            raise Refused(LIMIT, f"the value has {size} bytes, more than {replica.budget.bound()}: make it smaller")
         replica.add_entry(self._key, entry_id, row)
         self._rows[name] = [WrittenRegister(entry_id, applied.origin, applied.counter(), value)]
         self._remove(seen)

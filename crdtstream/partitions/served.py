@@ -39,6 +39,6 @@ class Served:
             return False
         finished = share.renumber(partition)
         while not finished and not share.is_spent():
-            self._replica.room.ease()
+            self._replica.budget.ease()
             finished = share.renumber(partition)
         return finished

@@ -55,7 +55,7 @@ from crdtstream.partitions.performing import (
     partitions_of,
     put,
     require_answerable,
-    require_batch_room,
+    require_batch_fit,
 )
 from crdtstream.partitions.refusing import require_removing, require_writable
 from crdtstream.partitions.registers import Registers
@@ -329,7 +329,7 @@ class PartitionedStreams:
         for call in forwarding.drain_arrived():
             bytes_max = forwarding.reply_max(call.link, self._context.limits.message_bytes_max)
             forwarding.answer(call, fitting(pack_reply(self._serve(call.payload, bytes_max)), bytes_max))
-            self._replica.room.ease()
+            self._replica.budget.ease()
 
     def _serve(self, payload: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> HomeReply:
         """What another region gets for this call; it may send anything."""
@@ -367,7 +367,7 @@ class PartitionedStreams:
             served.state.raise_epoch()
         if isinstance(call, PutCall):
             self._place(served, partitions_of(served.state, call.messages))
-            require_batch_room(self._replica.room, call.messages)
+            require_batch_fit(self._replica.budget, call.messages)
             return PutReply(put(served.state, call.messages), None)
         return coordinate(served.coordinator, call)
 

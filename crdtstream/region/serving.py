@@ -206,9 +206,9 @@ class Serving:
 
     def _conclude(self, client: Client, reply: Reply) -> None:
         """Send what one request led to: its reply, and what other clients are due."""
-        context, room = self._context, self._replica.room
-        if room.open_bytes >= room.cut_bytes:
-            room.ease()
+        context, budget = self._context, self._replica.budget
+        if budget.open_bytes >= budget.cut_bytes:
+            budget.ease()
         if reply is not None:
             self._reply(client.id, reply)
         if context.parking.waiters or context.watches.by_key:

@@ -33,9 +33,9 @@ from crdtstream.runtime.packer import Packer
 from crdtstream.runtime.partition_port import PartitionPort
 from crdtstream.runtime.ports import ClientPort, EdgePort, GatewayPort, TracingPort
 from crdtstream.runtime.redis.connections import clients_possible
+from crdtstream.runtime.room_ensuring_node import RoomEnsuringNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.service_manager import ServiceManager
-from crdtstream.runtime.space_reserving_node import RoomyNode
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.tls.certificates import Renewal
 from crdtstream.runtime.tls.credentials import read_client_credentials, read_web_credentials, tls_ports
@@ -81,9 +81,9 @@ class Loop(Turns):
         self.certificates = read_client_credentials(config)
         self.web_certificates = read_web_credentials(config)
         self._server = make_port(self)
-        roomy = RoomyNode(self.node, self.expect, lambda: self.failed)
-        self._traced = None if tracing is None else tracing.links(roomy, self._effects)
-        self.transport = GrpcTransport(config, self._traced or roomy, self.schedule, now_ms, self.fail)
+        ensuring = RoomEnsuringNode(self.node, self.expect, lambda: self.failed)
+        self._traced = None if tracing is None else tracing.links(ensuring, self._effects)
+        self.transport = GrpcTransport(config, self._traced or ensuring, self.schedule, now_ms, self.fail)
         used = (self.certificates, self.web_certificates, self.transport.certificates)
         self._renewal = Renewal([each for each in used if each is not None])
         self._tls_ports = tls_ports(config, self.transport.certificates, self.certificates, self.web_certificates)
@@ -282,7 +282,7 @@ class Loop(Turns):
             self.schedule()
 
     def _expect_waiting(self) -> None:
-        """Reserve disk space for batches that waited for room, of which a tick applies some."""
+        """Ensure room on the disk for batches that waited for it, of which a tick applies some."""
         waiting_bytes = self.node.exchange.waiting()[1]
         if waiting_bytes:
             self.expect(0, min(waiting_bytes, self.node.limits.message_bytes_max))

@@ -72,7 +72,7 @@ class Slices:
         if self._loop.failed:
             return
         try:
-            self._node.replica.room.ease()
+            self._node.replica.budget.ease()
             self._node.end_slice()
         except Exception as error:
             self._loop.fail(error)

@@ -5,11 +5,11 @@ append, one write for each client, and one pull for each link. The order of the 
 `Ready`. Requests beyond the limits of a turn run in the next turn, after another pass of the event loop; until then
 nothing more is read from their clients.
 
-Disk space is reserved before input is executed: what the input will certainly write, and some more. If there is none,
-the node rejects everything that needs a record until space is freed, except what frees some, for which the reserve is
+Room on the disk is ensured before input is executed: for what it will certainly write, and some more. If there is none,
+the node rejects everything that needs a record until some is freed, except what frees some, for which the reserve is
 kept (storage/disk_room.py). A turn that writes more than foreseen (FLUSHALL with many keys) takes from the reserve too.
 If even that is too small, it is kept in memory; its clients, and all later requests on their connections, wait. It is
-appended before anything else once space is freed, and nobody has been told that it happened.
+appended before anything else once there is room, and nobody has been told that it happened.
 
 This module is compiled, because a request that comes alone pays for a whole turn. So it has no coroutines: their
 exceptions outlive them where mypyc compiles them. What is not part of every turn is in the loop (runtime/loop.py).
@@ -43,8 +43,8 @@ from crdtstream.storage.segment import framed_bytes
 
 TICK_S: Final = 0.1
 ROOM_BYTES: Final = 1 << 20
-# Small inputs of a turn ask for their space together.
-RESERVED_BYTES: Final = 1 << 16
+# Small inputs of a turn ask for their room together.
+ENSURED_BYTES: Final = 1 << 16
 GROWTH: Final = 8
 TURN_BYTES_MAX: Final = 4 << 20
 
@@ -81,7 +81,7 @@ class Turns(ABC):
         self._settling: list[asyncio.Future[None]] = []
         self._scheduled = False
         self._turn_bytes = 0
-        self._reserved_bytes = 0
+        self._ensured_bytes = 0
         self._behind_bytes = 0
         self._room_needed = 0
         self._addresses: dict[str, str] = {}
@@ -122,7 +122,7 @@ class Turns(ABC):
         except Exception as error:
             self.fail(error)
             return
-        self._turn_bytes = self._reserved_bytes = 0
+        self._turn_bytes = self._ensured_bytes = 0
         if self._settling and not self._unwritten.records:
             self._release_settled()
         self._behind_bytes = self.node.behind_bytes()
@@ -195,7 +195,7 @@ class Turns(ABC):
             self._server.close(client_id)
 
     def _append(self, records: list[NewRecord]) -> None:
-        """Append records behind those that wait for disk space."""
+        """Append records behind those that wait for room on the disk."""
         unwritten = self._unwritten
         if unwritten.records:
             records = unwritten.records + records
@@ -229,19 +229,19 @@ class Turns(ABC):
     # Room
 
     def expect(self, arrived_bytes: int, held_bytes: int) -> None:
-        """Reserve space for input that is about to be executed: new bytes, and earlier ones of a request that they
-        complete.
+        """Ensure that there is room for input that is about to be executed: new bytes, and earlier ones of a request
+        that they complete.
 
         Small requests may become records of several times their size; a large request is mostly its values. Requests
-        that wait for a later turn need their space then.
+        that wait for a later turn need their room then.
         """
         expect_input(self, arrived_bytes, held_bytes)
 
-    def reserve(self, byte_count: int) -> None:
-        """Reserve space for a turn that writes so much, and for a few more small inputs."""
-        reserved_bytes = byte_count + RESERVED_BYTES
-        if self._ask_room(ROOM_BYTES + reserved_bytes + GROWTH * self._behind_bytes):
-            self._reserved_bytes = reserved_bytes
+    def ensure_room(self, byte_count: int) -> None:
+        """Ensure that there is room for a turn that writes so much, and for a few more small inputs."""
+        ensured_bytes = byte_count + ENSURED_BYTES
+        if self._ask_room(ROOM_BYTES + ensured_bytes + GROWTH * self._behind_bytes):
+            self._ensured_bytes = ensured_bytes
 
     def finish_input(self) -> None:
         """Schedule a turn after input was executed, or run it at once if there was much input."""
@@ -288,7 +288,7 @@ class Turns(ABC):
         self.node.writable(False, 0 if waits else room.removal_bytes(), 0 if waits else room.member_bytes())
 
     def _seek_room(self) -> None:
-        """While writes are rejected, check whether the needed space is available again."""
+        """While writes are rejected, check whether there is as much room as is needed again."""
         if self._ask_room(self._room_needed):
             if self._unwritten.records:
                 self._append([])
@@ -324,8 +324,8 @@ class Turns(ABC):
 
 def expect_input(turns: Turns, arrived_bytes: int, held_bytes: int) -> None:
     turns._turn_bytes += GROWTH * arrived_bytes + held_bytes
-    if turns._turn_bytes > turns._reserved_bytes and turns.node.standing.writable:
-        turns.reserve(turns._turn_bytes)
+    if turns._turn_bytes > turns._ensured_bytes and turns.node.standing.writable:
+        turns.ensure_room(turns._turn_bytes)
 
 
 def end_input(turns: Turns) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
+from crdtstream.core.values.batch_budget import BATCH_BYTES_MIN
 from crdtstream.core.values.causality import REGION_MAX
 from crdtstream.core.values.entry_id import ID_MODES, STRICT
-from crdtstream.core.values.room import BATCH_BYTES_MIN
 
 ALWAYS = "always"
 EVERYSEC = "everysec"

@@ -276,7 +276,7 @@ class Frozen:
     def create(self, name: str, size_bytes: int) -> None:  # noqa: ARG002 - of the Disk protocol
         raise self._refusal(name)
 
-    def reserve(self, name: str, size_bytes: int) -> None:  # noqa: ARG002 - of the Disk protocol
+    def allocate(self, name: str, size_bytes: int) -> None:  # noqa: ARG002 - of the Disk protocol
         raise self._refusal(name)
 
     def write(self, name: str, offset: int, data: bytes) -> None:  # noqa: ARG002 - of the Disk protocol

@@ -73,7 +73,7 @@ class Disk(Protocol):
     def create(self, name: str, size_bytes: int) -> None:
         """Create a file of zeros; DiskFull leaves no file behind."""
 
-    def reserve(self, name: str, size_bytes: int) -> None:
+    def allocate(self, name: str, size_bytes: int) -> None:
         """Grow a file with zeros; DiskFull leaves it unchanged."""
 
     def write(self, name: str, offset: int, data: bytes) -> None: ...
@@ -247,7 +247,7 @@ class RealDisk:
         except OSError as error:
             raise self._error("create", name, error) from error
 
-    def reserve(self, name: str, size_bytes: int) -> None:
+    def allocate(self, name: str, size_bytes: int) -> None:
         descriptor = self._descriptor(name)
         size_before = self.size(name)
         try:

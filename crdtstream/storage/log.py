@@ -203,7 +203,7 @@ class Log:
         return fitting_bytes(self._disk, least, max(self._segment_bytes_max, least), kept_bytes)
 
     def _grow(self, capacity: int) -> None:
-        self._disk.reserve(self._active.name, capacity)
+        self._disk.allocate(self._active.name, capacity)
         self._active.capacity = capacity
 
     def append(self, records: list[NewRecord]) -> int:

@@ -256,7 +256,7 @@ class Recovery:
             try:
                 most = max(segment_bytes_max, HEADER_BYTES, active.end)
                 capacity = active.end + fitting_bytes(self._disk, 0, most - active.end, 0)
-                self._disk.reserve(active.name, capacity)
+                self._disk.allocate(active.name, capacity)
                 active.capacity = capacity
             except DiskFull:
                 pass  # the log can still be read, and has_room reports that it cannot be written

@@ -49,7 +49,7 @@ class Reserve:
             return False
         try:
             if RESERVE in self._disk.names():
-                self._disk.reserve(RESERVE, self.bytes_max)
+                self._disk.allocate(RESERVE, self.bytes_max)
             else:
                 self._disk.create(RESERVE, self.bytes_max)
         except DiskFull:

@@ -205,7 +205,7 @@ def test_rows_reach_other_regions() -> None:
 
 def test_a_slice_that_no_region_could_take_is_refused_before_it_is_added() -> None:
     region = Region()
-    region.replica.room.fit(64 << 10, 2, 0)
+    region.replica.budget.fit(64 << 10, 2, 0)
     large = [[b"f", b"v" * 40_000]]
     rows = parsed(message_of([*large, *large]))
     while rows.check(region.context.limits):
@@ -218,13 +218,13 @@ def test_a_slice_that_no_region_could_take_is_refused_before_it_is_added() -> No
 
 def test_rows_are_sliced_and_bounded_by_the_room_of_a_batch() -> None:
     region = Region()
-    region.replica.room.fit(64 << 10, 2, 0)
+    region.replica.budget.fit(64 << 10, 2, 0)
     rows = parsed(message_of([[b"f", b"v" * 3_000]] * 20))
-    rows.bound(region.replica.room)
+    rows.bound(region.replica.budget)
     while rows.check(region.context.limits):
         pass
     assert rows.slice_end(0) < 4
     rows = parsed(message_of([[b"f", b"v" * 40_000]]))
-    rows.bound(region.replica.room)
+    rows.bound(region.replica.budget)
     with pytest.raises(BulkError, match="more than half of batch_bytes_max = 65536 of region 2"):
         rows.check(region.context.limits)

@@ -7,7 +7,7 @@ from hypothesis import given
 from crdtstream.core.effects import Batch, Key
 from crdtstream.core.entries.encoding import encode_named
 from crdtstream.core.sizes import EFFECT_BYTES, effect_bytes, entry_bytes
-from crdtstream.core.values.room import CONTEXT_ROW_BYTES, HEADER_BYTES
+from crdtstream.core.values.batch_budget import CONTEXT_ROW_BYTES, HEADER_BYTES
 from crdtstream.protocols.codec import encode_batch
 from tests.protocols.test_codec import batches
 

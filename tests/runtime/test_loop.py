@@ -32,7 +32,7 @@ class SmallDisk:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = False
-        for name in ("create", "reserve"):
+        for name in ("create", "allocate"):
             monkeypatch.setattr(RealDisk, name, self._guarded(getattr(RealDisk, name)))
 
     def _guarded(self, original: Callable[[RealDisk, str, int], None]) -> Callable[[RealDisk, str, int], None]:

@@ -369,7 +369,7 @@ def test_a_batch_that_is_larger_than_its_region_knows(world: World) -> None:
     payloads = [payload for _, kind, payload in machine.log.read(1, 1 << 20) if kind == BATCH]
     machine.logged = [one for one in map(decode_batch, payloads) if region_of(one.origin) == 1]
     checker.turned(world, 1)
-    machine.node.replica.room.fit(20, 2, 0)
+    machine.node.replica.budget.fit(20, 2, 0)
     checker.turned(world, 1)
     with pytest.raises(Violation, match="and knows of the limit 20"):
         checker.turned(world, 1)

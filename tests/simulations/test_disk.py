@@ -139,7 +139,7 @@ def test_capacity_counts_what_is_preallocated() -> None:
     disk.create("a", 600)
     actions: list[Callable[[], object]] = [
         lambda: disk.create("b", 500),
-        lambda: disk.reserve("a", 1_001),
+        lambda: disk.allocate("a", 1_001),
         lambda: disk.write("a", 600, bytes(401)),
         lambda: disk.replace("b", bytes(401)),
     ]
@@ -148,7 +148,7 @@ def test_capacity_counts_what_is_preallocated() -> None:
             action()
     assert disk.names() == ["a"] and disk.size("a") == 600
     disk.write("a", 0, bytes(600))
-    disk.reserve("a", 1_000)
+    disk.allocate("a", 1_000)
     disk.delete("a")
     disk.create("b", 1_000)
 

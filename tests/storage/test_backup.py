@@ -156,7 +156,7 @@ def test_a_frozen_disk_changes_nothing(data: Path, tmp_path: Path) -> None:
     disk.release("manifest")
     changes: tuple[Callable[[], None], ...] = (
         lambda: disk.create("a", 1),
-        lambda: disk.reserve("manifest", 1),
+        lambda: disk.allocate("manifest", 1),
         lambda: disk.write("manifest", 0, b"x"),
         lambda: disk.write_parts("manifest", 0, [b"x"]),
         lambda: disk.truncate("manifest", 0),

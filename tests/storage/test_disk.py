@@ -71,13 +71,13 @@ def test_what_was_truncated_comes_back_as_zeros(disk: Disk) -> None:
     disk.write("a", 0, b"x" * 9_000)
     disk.truncate("a", 5_000)
     assert disk.size("a") == 5_000
-    disk.reserve("a", 9_000)
+    disk.allocate("a", 9_000)
     assert disk.read("a", 0, 9_000) == b"x" * 5_000 + bytes(4_000)
 
 
 def test_reserve_never_shrinks(disk: Disk) -> None:
     disk.create("a", 9_000)
-    disk.reserve("a", 5_000)
+    disk.allocate("a", 5_000)
     assert disk.size("a") == 9_000
 
 
@@ -153,7 +153,7 @@ def test_full_disk_leaves_no_file_behind(real: RealDisk, monkeypatch: pytest.Mon
     assert caught.value.errno == number
     assert real.names() == ["a"]
     with pytest.raises(DiskFull):
-        real.reserve("a", 200)
+        real.allocate("a", 200)
     assert real.size("a") == 100
 
 
@@ -161,7 +161,7 @@ def test_room_that_cannot_be_held_is_sparse(real: RealDisk, monkeypatch: pytest.
     monkeypatch.setattr(os, "posix_fallocate", failing(errno.EOPNOTSUPP))
     real.create("a", 100)
     assert real.size("a") == 100
-    real.reserve("a", 50)
+    real.allocate("a", 50)
     assert real.size("a") == 100
 
 

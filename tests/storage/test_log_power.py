@@ -34,9 +34,9 @@ class MortalDisk(SimulatedDisk):
         self.live()
         super().create(name, size_bytes)
 
-    def reserve(self, name: str, size_bytes: int) -> None:
+    def allocate(self, name: str, size_bytes: int) -> None:
         self.live()
-        super().reserve(name, size_bytes)
+        super().allocate(name, size_bytes)
 
     def write(self, name: str, offset: int, data: bytes) -> None:
         self.live()

@@ -394,8 +394,8 @@ class EntryTree(BlockList):
         while end < at + count and not rest.count:
             block, low = self._blocks[end], self._low_of(end)
             if not full.extend(block, low, block.count):
-                room, bytes_max = BLOCK_ENTRIES - full.count, BLOCK_BYTES - full.byte_count
-                high = block.fitting(low, min(low + room, block.count), bytes_max)
+                rows_left, bytes_left = BLOCK_ENTRIES - full.count, BLOCK_BYTES - full.byte_count
+                high = block.fitting(low, min(low + rows_left, block.count), bytes_left)
                 if not full.extend(block, low, high):
                     break
                 rest.extend(block, high, block.count)

@@ -1,9 +1,10 @@
 """The log records of one turn, in the order in which they were applied.
 
 Local effects collect in the replica; `cut` turns them into records: first the local facts, then the batch to which
-those facts refer. A turn is cut early where its batch becomes large (core/values/room.py). A remote batch is applied
-between two cuts, and its bytes are logged as they arrived. The **position** of a record is its number in the log, from
-1. The turn assigns positions before the records are written, which is safe because the log appends them in this order.
+those facts refer. A turn is cut early where its batch becomes large (core/values/batch_budget.py). A remote batch is
+applied between two cuts, and its bytes are logged as they arrived. The **position** of a record is its number in the
+log, from 1. The turn assigns positions before the records are written, which is safe because the log appends them in
+this order.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Turn:
         self._prepared = replica.prepared
         self.last_position = 0
         self.witness: Witness | None = None
-        replica.room.cutter = self.cut
+        replica.budget.cutter = self.cut
 
     def add(self, kind: int, payload: Payload) -> int:
         """Add one record; return its position."""

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.batch_budget import BATCH_LIMIT, WRITE_LIMIT
 from crdtstream.core.values.causality import region_of
-from crdtstream.core.values.room import BATCH_LIMIT, WRITE_LIMIT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.settings.config import Limits
 
@@ -80,7 +80,7 @@ class BatchBounds:
         name = BATCH_LIMIT if limit <= self._write else WRITE_LIMIT
         if name == WRITE_LIMIT:
             limit, region = self._write, self._region
-        self._replica.room.fit(limit, region, self._replica.applied.vector.origin_count() + ORIGINS_MORE, name)
+        self._replica.budget.fit(limit, region, self._replica.applied.vector.origin_count() + ORIGINS_MORE, name)
 
     def smallest(self, counts: dict[int, int]) -> tuple[int, int]:
         """The smallest limit, and the region that has it."""

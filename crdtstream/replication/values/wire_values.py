@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from crdtstream.core.values.batch_budget import LIMIT_MIN
 from crdtstream.core.values.causality import REGION_MAX, VersionVector, no_origins
-from crdtstream.core.values.room import LIMIT_MIN
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.values.bounds import MESSAGE_PARTS
 from crdtstream.replication.values.progress import GrownRow

@@ -311,7 +311,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
         going_on = rows.count > 0
         while going_on:
             with self._port.slice() as region:
-                rows.bound(region.replica.room)
+                rows.bound(region.replica.budget)
                 going_on = rows.check(region.limits)
             await self._port.pause()
         return rows

@@ -21,6 +21,7 @@ import structlog
 
 from crdtstream.bulk.errors import RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError, require_serving
 from crdtstream.bulk.rights import BulkCaller, note
+from crdtstream.commands.dispatch import find
 from crdtstream.connections.acl.log import AUTH
 from crdtstream.connections.acl.user import User
 from crdtstream.connections.acl.users import DEFAULT
@@ -140,7 +141,7 @@ class BulkServer:
         user = await self._authenticate(context, host)
         self._require_running()
         require_serving(node)
-        return BulkCaller(user, host)
+        return BulkCaller(user, host, find)
 
     async def _authenticate(self, context: ServicerContext, host: str) -> User:
         """The user whose name and password the metadata has; without a password, the default user if it needs none."""

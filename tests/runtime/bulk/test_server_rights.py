@@ -12,6 +12,7 @@ from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.bulk_pb2_grpc import BulkStub
 from crdtstream.bulk.rights import READING, BulkCaller
 from crdtstream.commands.catalogue import CATALOGUE
+from crdtstream.commands.dispatch import find
 from crdtstream.connections.access import change_user
 from crdtstream.connections.acl.users import DEFAULT, open_user
 from crdtstream.connections.client import Client
@@ -72,7 +73,7 @@ async def test_users_are_asked_for_their_password(tmp_path: Path) -> None:
 
 
 def test_who_may_do_everything_is_not_asked() -> None:
-    assert BulkCaller(open_user(), "").may(READING, b"s")
+    assert BulkCaller(open_user(), "", find).may(READING, b"s")
 
 
 @needs_openssl

@@ -1,15 +1,16 @@
-"""The room of the open batch: how much was prepared since it was begun, and how much fits into it.
+"""The budget of the open batch: how many bytes were prepared since it was begun, and how many fit into it.
 
 A batch is applied as a whole, so every member must be able to take it: `limit` is the smallest `batch_bytes_max` of the
 regions of the cluster, and `region` is the one that has it. A region does nothing else while it writes a batch, or
 applies one, so `write_bytes_max` may be less; `name` says which of the two limits it is. What was prepared is counted
-by upper bounds of its encoded size (core/sizes.py), so a batch that is within the room when it is counted is within the
-limit when it is encoded.
+by upper bounds of its encoded size (core/sizes.py), so a batch that is within the budget when it is counted is
+within the limit when it is encoded.
 
 A batch ends early: `ease`, which is called between commands and between the parts of a large one, ends it once it has
-`cut_bytes`. A command that is one piece asks for room before it changes anything (`make_room`), and is refused if there
-is none. While `whole` is true the batch is not ended: a transaction runs, or something else that is recovered as one.
-Then `promised` is what its commands so far may have taken at most: acknowledgements are prepared after the command.
+`cut_bytes`. A command that is one piece asks whether it fits before it changes anything (`allow`), and is refused if
+it does not. While `whole` is true the batch is not ended: a transaction runs, or something else that is recovered as
+one. Then `promised` is what its commands so far may have taken at most: acknowledgements are prepared after the
+command.
 
 Names take part of what each effect needs, so those that are longer than `name_bytes_max` are not created.
 """
@@ -41,7 +42,7 @@ def cut_nothing() -> None:
     """Nobody takes batches: commands are tested alone."""
 
 
-class BatchRoom:
+class BatchBudget:
     """What is prepared, and the bounds that follow from the limit. `cutter` turns what is prepared into a batch."""
 
     __slots__ = (
@@ -86,7 +87,7 @@ class BatchRoom:
         if self.open_bytes >= self.cut_bytes and not self.whole:
             self.cutter()
 
-    def make_room(self, byte_count: int) -> bool:
+    def allow(self, byte_count: int) -> bool:
         """True if effects of so many bytes, which belong together, fit into the batch, which is ended for that."""
         if self.open_bytes + byte_count > self.bytes_max and not self.whole:
             self.cutter()
@@ -99,3 +100,28 @@ class BatchRoom:
     def check(self) -> None:
         assert self.open_bytes >= 0, "less than nothing is prepared"
         assert self.cut_bytes > 0 and self.cut_bytes + self.small_bytes <= self.bytes_max, "what is small does not fit"
+
+
+# Texts of errors, for whoever refuses what does not fit
+
+
+def excess(budget: BatchBudget, what: str, byte_count: int, advice: str) -> str:
+    """What is wrong with something that takes more bytes than a batch may have."""
+    most = budget.bound()
+    return f"{what} takes {byte_count} bytes, and no batch may have more than {most}: {advice}, {raising(budget)}"
+
+
+def name_excess(budget: BatchBudget, what: str, name: bytes) -> str:
+    """What is wrong with the name of a key or a group that is to be created, since each of its effects carries it;
+    empty if it is short enough.
+    """
+    if len(name) <= budget.name_bytes_max:
+        return ""
+    return (
+        f"the name of the {what} has {len(name)} bytes, more than {budget.name_bytes_max}, a share of"
+        f" {budget.bound()}: use a shorter name, {raising(budget)}"
+    )
+
+
+def raising(budget: BatchBudget) -> str:
+    return f"or raise {budget.name} there and restart that region"

@@ -1,4 +1,5 @@
-"""The node as links see it: what arrives reserves disk space first, as client requests do, and counts in memory.
+"""The node as links see it: what arrives has room ensured on the disk first, as client requests do, and counts in
+memory.
 
 Memory is measured at each tick. Peers can send much between two ticks, so where it is limited it is measured as
 messages arrive too, at most every `MEASURE_S`.
@@ -17,8 +18,8 @@ from crdtstream.runtime import process
 MEASURE_S: Final = 0.01
 
 
-class RoomyNode:
-    """The node as links see it; messages from peers reserve disk space as client requests do."""
+class RoomEnsuringNode:
+    """The node as links see it; room for messages of peers is ensured as for client requests."""
 
     def __init__(self, node: Node, expect: Callable[[int, int], None], failed: Callable[[], bool]) -> None:
         self._node = node

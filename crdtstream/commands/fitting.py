@@ -1,8 +1,9 @@
 """Refuses what the other regions could never take, before anything is written.
 
 Every batch must fit into the smallest `batch_bytes_max` of the cluster, and into `write_bytes_max`
-(core/values/room.py). What one command writes as one piece is measured here by an upper bound: an entry, a stream that
-is copied, a transaction. The errors name what is too large, the limit and the region that has it, and what to do.
+(core/values/batch_budget.py). What one command writes as one piece is measured here by an upper bound: an entry, a
+stream that is copied, a transaction. The errors name what is too large, the limit and the region that has it, and what
+to do.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from crdtstream.core.sizes import (
     entry_bytes,
 )
 from crdtstream.core.stream import Stream
-from crdtstream.core.values.room import BatchRoom
+from crdtstream.core.values.batch_budget import excess, name_excess
 from crdtstream.protocols.stream_dump import StreamDump
 
 # For each argument of a command besides its bytes: a range and an interval, or an effect that is deleted or created.
@@ -40,55 +41,43 @@ Request = tuple[Command, list[bytes]]
 SizeMeasure = Callable[[Context, int, list[bytes]], int]
 
 
-def excess(room: BatchRoom, what: str, byte_count: int, advice: str) -> str:
-    """The text of an error about something that takes too many bytes of a batch."""
-    return f"{what} takes {byte_count} bytes, and no batch may have more than {room.bound()}: {advice}, {raising(room)}"
+def require_fit(context: Context, what: str, byte_count: int, advice: str) -> None:
+    budget = context.replica.budget
+    if not budget.allow(byte_count):
+        raise CommandError(f"ERR {excess(budget, what, byte_count, advice)}")
 
 
-def raising(room: BatchRoom) -> str:
-    return f"or raise {room.name} there and restart that region"
-
-
-def require_room(context: Context, what: str, byte_count: int, advice: str) -> None:
-    room = context.replica.room
-    if not room.make_room(byte_count):
-        raise CommandError(f"ERR {excess(room, what, byte_count, advice)}")
-
-
-def require_entry_room(context: Context, key: Key, fields: list[bytes]) -> None:
+def require_entry_fit(context: Context, key: Key, fields: list[bytes]) -> None:
     """Raise if an entry of these fields cannot be added to the key in one batch."""
     require_name(context, "key", key[1])
-    require_room(context, "the entry", entry_bytes(key[1], fields), "send a smaller entry")
+    require_fit(context, "the entry", entry_bytes(key[1], fields), "send a smaller entry")
 
 
 def require_name(context: Context, what: str, name: bytes) -> None:
     """Raise if a key or a group of this name must not be created, because each of its effects carries the name."""
-    room = context.replica.room
-    if len(name) > room.name_bytes_max:
-        raise CommandError(
-            f"ERR the name of the {what} has {len(name)} bytes, more than {room.name_bytes_max}, a share of"
-            f" {room.bound()}: use a shorter name, {raising(room)}"
-        )
+    fault = name_excess(context.replica.budget, what, name)
+    if fault:
+        raise CommandError(f"ERR {fault}")
 
 
 # Copies
 
 
-def require_copy_room(context: Context, stream: Stream, target: Key, copies: GroupCopies | None = None) -> None:
+def require_copy_fit(context: Context, stream: Stream, target: Key, copies: GroupCopies | None = None) -> None:
     """Raise if the stream, and the groups that are copied, cannot be written to another key in one batch."""
     require_name(context, "key", target[1])
     size = copy_bytes(stream, target[1]) + (groups_bytes(copies, target[1]) if copies is not None else 0)
-    require_room(context, "the copy of the stream", size, "trim the stream")
+    require_fit(context, "the copy of the stream", size, "trim the stream")
 
 
-def require_restore_room(context: Context, key: Key, entries: int, byte_count: int, dump: StreamDump) -> None:
+def require_restore_fit(context: Context, key: Key, entries: int, byte_count: int, dump: StreamDump) -> None:
     """Raise if what RESTORE writes for this payload, with so many encoded entries, does not fit into one batch."""
     require_name(context, "key", key[1])
     size = blocks_bytes(entries, byte_count, 1, key[1])
     for group in dump.groups:
         require_name(context, "group", group.name)
         size += EFFECT_BYTES + len(key[1]) + len(group.name) + START_BYTES
-    require_room(context, "what the payload restores", size, "trim the stream before DUMP")
+    require_fit(context, "what the payload restores", size, "trim the stream before DUMP")
 
 
 def swap_bytes(context: Context, one: int, other: int) -> int:
@@ -107,14 +96,14 @@ def swap_bytes(context: Context, one: int, other: int) -> int:
 # Transactions
 
 
-def require_transaction_room(context: Context, client: Client, requests: list[Request]) -> None:
+def require_transaction_fit(context: Context, client: Client, requests: list[Request]) -> None:
     """Raise if what a transaction writes does not fit into one batch, which then holds nothing else."""
     # What was acknowledged before belongs to earlier batches.
     context.replica.acknowledge_all()
-    room = context.replica.room
+    budget = context.replica.budget
     size = transaction_bytes(context, client.database, requests, MEASURES)
-    if not room.make_room(size):
-        text = excess(room, "the transaction", size, "split it")
+    if not budget.allow(size):
+        text = excess(budget, "the transaction", size, "split it")
         raise CommandError(f"EXECABORT Transaction discarded because {text}")
 
 
@@ -131,11 +120,12 @@ def transaction_bytes(
 
 
 def required_share(context: Context, client: Client, command: Command, argv: list[bytes]) -> int:
-    """What a command of a transaction may write at most, measured when its turn comes; raise if there is no room."""
-    room = context.replica.room
+    """What a command of a transaction may write at most, measured when its turn comes; raise if that does not fit."""
+    budget = context.replica.budget
     size = command_bytes(context, client.database, command, argv, MEASURES)
-    if not room.make_room(size):
-        raise CommandError(f"ERR {excess(room, 'the transaction with this command', room.promised + size, 'split it')}")
+    if not budget.allow(size):
+        text = excess(budget, "the transaction with this command", budget.promised + size, "split it")
+        raise CommandError(f"ERR {text}")
     return size
 
 
@@ -173,7 +163,7 @@ def imported_bytes(context: Context, database: int, argv: list[bytes]) -> int:
 
 
 def restored_bytes(context: Context, database: int, argv: list[bytes]) -> int:
-    """Less than a payload may expand to: what it restores asks for room itself when it is read."""
+    """Less than a payload may expand to: what it restores asks whether it fits when it is read."""
     return argument_bytes(context, argv[:3]) + len(argv[3])
 
 
@@ -219,7 +209,7 @@ def trim_bytes(context: Context, key: Key, options: TrimOptions, added: int) -> 
         return EFFECT_BYTES + len(key[1])
     apart = options.given() and options.references in (ACKED, DELREF)
     surplus = max(0, surplus_of(stream, options) + added) if apart else 0
-    parts = 1 + len(stream.trees) + 2 * surplus // (context.replica.room.cut_bytes // PIECE_BYTES)
+    parts = 1 + len(stream.trees) + 2 * surplus // (context.replica.budget.cut_bytes // PIECE_BYTES)
     size = INTERVAL_BYTES * (2 * surplus + len(stream.trees)) + parts * (EFFECT_BYTES + len(key[1]))
     return size + settled_bytes(stream, key[1], surplus) if options.references == DELREF else size
 

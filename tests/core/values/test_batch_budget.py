@@ -1,4 +1,4 @@
-"""The room of the open batch, and large removals in parts."""
+"""The budget of the open batch, and large removals in parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from crdtstream.core.effects import Batch
 from crdtstream.core.removal_parts import parts_of
 from crdtstream.core.replica import Replica
-from crdtstream.core.values.room import BATCH_BYTES_MAX, BATCH_BYTES_MIN, LIMIT_MIN, BatchRoom
+from crdtstream.core.values.batch_budget import BATCH_BYTES_MAX, BATCH_BYTES_MIN, LIMIT_MIN, BatchBudget
 
 ORIGIN = 257
 
@@ -18,9 +18,9 @@ class Cutting:
     def __init__(self, limit: int) -> None:
         self.replica = Replica(ORIGIN)
         self.batches: list[Batch] = []
-        self.room = self.replica.room
-        self.room.cutter = self.cut
-        self.room.fit(limit, 1, 0)
+        self.budget = self.replica.budget
+        self.budget.cutter = self.cut
+        self.budget.fit(limit, 1, 0)
 
     def cut(self) -> None:
         batch = self.replica.take().batch
@@ -35,48 +35,48 @@ def test_a_batch_ends_once_it_is_large() -> None:
     cutting = Cutting(BATCH_BYTES_MIN)
     for at in range(1, 40):
         cutting.add(at, 2_000)
-        cutting.room.ease()
+        cutting.budget.ease()
         cutting.replica.check()
     assert len(cutting.batches) == 2
-    assert cutting.room.open_bytes < cutting.room.cut_bytes
+    assert cutting.budget.open_bytes < cutting.budget.cut_bytes
 
 
-def test_what_needs_room_gets_a_batch_of_its_own_or_none() -> None:
+def test_what_is_one_piece_gets_a_batch_of_its_own_or_none() -> None:
     cutting = Cutting(BATCH_BYTES_MIN)
     cutting.add(1, 1_000)
-    assert cutting.room.make_room(10_000)
-    assert cutting.batches == [], "there was room"
-    assert cutting.room.make_room(cutting.room.bytes_max)
+    assert cutting.budget.allow(10_000)
+    assert cutting.batches == [], "it fitted"
+    assert cutting.budget.allow(cutting.budget.bytes_max)
     assert [batch.last for batch in cutting.batches] == [1]
-    assert not cutting.room.make_room(cutting.room.bytes_max + 1)
+    assert not cutting.budget.allow(cutting.budget.bytes_max + 1)
 
 
 def test_a_whole_batch_does_not_end() -> None:
     cutting = Cutting(BATCH_BYTES_MIN)
-    cutting.room.whole = True
+    cutting.budget.whole = True
     for at in range(1, 30):
         cutting.add(at, 2_000)
-        cutting.room.ease()
-    assert not cutting.room.make_room(cutting.room.bytes_max - 1)
+        cutting.budget.ease()
+    assert not cutting.budget.allow(cutting.budget.bytes_max - 1)
     assert cutting.batches == []
 
 
 @pytest.mark.parametrize("limit", [BATCH_BYTES_MIN, 1 << 20, 2 << 30, 1 << 40])
-def test_bounds_leave_room_for_the_header_and_fit_a_record(limit: int) -> None:
-    room = BatchRoom()
-    room.fit(limit, 3, 100)
-    room.check()
-    assert room.bytes_max < min(limit, BATCH_BYTES_MAX)
-    assert room.bound() == f"batch_bytes_max = {limit} of region 3"
+def test_bounds_leave_space_for_the_header_and_fit_a_record(limit: int) -> None:
+    budget = BatchBudget()
+    budget.fit(limit, 3, 100)
+    budget.check()
+    assert budget.bytes_max < min(limit, BATCH_BYTES_MAX)
+    assert budget.bound() == f"batch_bytes_max = {limit} of region 3"
 
 
 @pytest.mark.parametrize("limit", [0, 1, LIMIT_MIN - 1])
 def test_a_limit_that_nobody_can_have_ends_no_writes(limit: int) -> None:
-    least, room = BatchRoom(), BatchRoom()
+    least, budget = BatchBudget(), BatchBudget()
     least.fit(LIMIT_MIN, 3, 100)
-    room.fit(limit, 3, 100)
-    room.check()
-    assert room.bytes_max == least.bytes_max
+    budget.fit(limit, 3, 100)
+    budget.check()
+    assert budget.bytes_max == least.bytes_max
 
 
 def test_a_removal_in_parts_is_the_removal() -> None:
