@@ -79,6 +79,8 @@ def member_row(context: Context, origin: int, peers: list[PeerStatus], protocol:
         replies.integer(lacking(own, durable)),
         replies.bulk(b"held-back-bytes"),
         replies.integer(context.cluster.held_back(context.replica.applied, origin)),
+        replies.bulk(b"reads-format"),
+        replies.integer(cluster.neighbours.format_of(region_of(origin))),
     ]
     return replies.mapping(items, protocol)
 

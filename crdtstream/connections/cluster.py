@@ -187,6 +187,9 @@ class NeighboursPort(Protocol):
     def addresses_of(self, region: int) -> tuple[tuple[str, str], ...]:
         """Where the listeners of a region are reached, by their names; empty if it announced nothing."""
 
+    def format_of(self, region: int) -> int:
+        """The highest format of batches that a region reads; that of the release before if it did not say so."""
+
     def count_of(self, origin: int) -> int:
         """How many earlier origins the region of this one had; -1 if that is not known."""
 

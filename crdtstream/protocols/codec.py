@@ -51,6 +51,7 @@ __all__ = [
     "JOINED",
     "LOCAL",
     "NAMED",
+    "READABLE",
     "STABLE",
     "STAGED",
     "START",
@@ -69,6 +70,7 @@ __all__ = [
     "decode_joined",
     "decode_named",
     "decode_number",
+    "decode_readable",
     "decode_stable",
     "decode_staged",
     "decode_start",
@@ -80,6 +82,7 @@ __all__ = [
     "encode_joined",
     "encode_named",
     "encode_number",
+    "encode_readable",
     "encode_stable",
     "encode_staged",
     "encode_start",
@@ -117,6 +120,7 @@ HANDED_OVER: Final = 11
 BEGINNING: Final = 12
 NAMED: Final = 13
 ANNOUNCED: Final = 14
+READABLE: Final = 15
 
 
 class BatchHeader:
@@ -288,6 +292,18 @@ def decode_announced(payload: bytes) -> tuple[int, int, tuple[tuple[str, str], .
     words = [read_bytes(text, "address").decode() for text in texts]
     pairs = tuple(zip(words[::2], words[1::2], strict=True))
     return read_u64(region, "region"), read_u64(count, "count of origins"), pairs
+
+
+def encode_readable(region: int, count: int, format_version: int) -> bytes:
+    """The highest format of batches that a region reads, and the count of the origin that it did so with."""
+    return msgpack.packb((region, count, format_version))
+
+
+def decode_readable(payload: bytes) -> tuple[int, int, int]:
+    rows = Rows(payload)
+    region, count, format_version = rows.row(3, "format of a region")
+    rows.end()
+    return read_u64(region, "region"), read_u64(count, "count of origins"), read_u64(format_version, "format version")
 
 
 def encode_start(origin: int, count: int) -> bytes:

@@ -106,6 +106,9 @@ class Neighbours:
     def name_of(self, region: int) -> str:
         return self._birth.name_of(region)
 
+    def format_of(self, region: int) -> int:
+        return self._birth.format_of(region)
+
     def count_of(self, origin: int) -> int:
         return self._birth.counts.get(origin, UNKNOWN_COUNT)
 

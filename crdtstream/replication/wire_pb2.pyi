@@ -298,11 +298,14 @@ class BirthRow(_message.Message):
     BATCH_BYTES_MAX_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     ADDRESSES_FIELD_NUMBER: _builtins.int
+    FORMAT_VERSION_MAX_FIELD_NUMBER: _builtins.int
     slot: _builtins.int
     count: _builtins.int
     founder: _builtins.bool
     batch_bytes_max: _builtins.int
     name: _builtins.str
+    format_version_max: _builtins.int
+    """of batches that its region reads, with its newest origin; 0: not known"""
     @_builtins.property
     def addresses(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """HOST:PORT by listener, with the newest origin of a region that announces them"""
@@ -316,10 +319,11 @@ class BirthRow(_message.Message):
         batch_bytes_max: _builtins.int = ...,
         name: _builtins.str = ...,
         addresses: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        format_version_max: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "batch_bytes_max", b"batch_bytes_max", "count", b"count", "founder", b"founder", "name", b"name", "slot", b"slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "batch_bytes_max", b"batch_bytes_max", "count", b"count", "format_version_max", b"format_version_max", "founder", b"founder", "name", b"name", "slot", b"slot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

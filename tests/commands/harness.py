@@ -94,6 +94,7 @@ class FakeNeighbours:
         self.origins: list[int] = []
         self.vector = VersionVector()
         self.counts: dict[int, int] = {}
+        self.formats: dict[int, int] = {}
         self.names: dict[int, str] = {}
         self.followed: tuple[str, ...] = ()
         self.waiting = ("", 0, 0, 0)
@@ -118,6 +119,9 @@ class FakeNeighbours:
 
     def addresses_of(self, region: int) -> tuple[tuple[str, str], ...]:
         return ()
+
+    def format_of(self, region: int) -> int:
+        return self.formats.get(region, 3)
 
     def count_of(self, origin: int) -> int:
         return self.counts.get(origin, -1)

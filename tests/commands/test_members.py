@@ -35,8 +35,8 @@ def rows_of(region: Region) -> dict[bytes, dict[bytes, bytes]]:
     assert reply is not None
     lines = [line for line in reply.split(b"\r\n") if not line.startswith((b"*", b"$"))]
     rows: dict[bytes, dict[bytes, bytes]] = {}
-    for start in range(0, len(lines) - 1, 22):
-        fields = dict(zip(lines[start : start + 22 : 2], lines[start + 1 : start + 22 : 2], strict=True))
+    for start in range(0, len(lines) - 1, 24):
+        fields = dict(zip(lines[start : start + 24 : 2], lines[start + 1 : start + 24 : 2], strict=True))
         rows[fields[b"origin"]] = fields
     return rows
 

@@ -31,6 +31,7 @@ from crdtstream.replication.log.history import History
 from crdtstream.replication.log.screening import screen_state
 from crdtstream.replication.log.turn import Turn
 from crdtstream.replication.origins.birth import Birth
+from crdtstream.replication.origins.facts import RegionDescription
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.sending import Transfer
 from crdtstream.replication.transfer.snapshot import Snapshot
@@ -133,8 +134,8 @@ class Exchange:
             self.forwarding.receive_answer(link_id, answer.number, answer.payload)
 
     def _record_birth(self, row: BirthRow) -> None:
-        addresses = tuple(sorted(row.addresses.items()))
-        self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max, row.name, addresses)
+        described = RegionDescription(row.name, tuple(sorted(row.addresses.items())), row.format_version_max)
+        self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max, described)
         if row.founder and self._may_found(row.slot):
             self.birth.found(row.slot, self._turn)
 

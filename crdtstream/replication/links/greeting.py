@@ -84,25 +84,30 @@ def birth_rows(birth: Birth) -> list[wire.BirthRow]:
     founders = birth.founders_left()
     origins = sorted({*birth.counts, *founders})
     counts, bound = birth.counts, birth.bounds.of
-    return [
-        wire.BirthRow(
-            slot=origin,
-            count=counts.get(origin, 0) & COUNT_MAX,
-            founder=origin in founders,
-            batch_bytes_max=bound(origin),
-            name=birth.name_of(region_of(origin)),
-            addresses=dict(birth.announced_with(origin)),
+    rows = []
+    for origin in origins:
+        described = birth.description_with(origin)
+        rows.append(
+            wire.BirthRow(
+                slot=origin,
+                count=counts.get(origin, 0) & COUNT_MAX,
+                founder=origin in founders,
+                batch_bytes_max=bound(origin),
+                name=described.name,
+                addresses=dict(described.addresses),
+                format_version_max=described.format_version,
+            )
         )
-        for origin in origins
-    ]
+    return rows
 
 
 def named_births(hello: wire.Hello) -> list[wire.BirthRow]:
-    """What a Hello tells of origins. A region of the release before names itself alone."""
+    """What a Hello tells of origins. A region of a release before names itself alone, and says what it reads there."""
     rows = list(hello.births)
     for row in rows:
         if row.slot == hello.origin:
             row.name = hello.name
+            row.format_version_max = row.format_version_max or formats_of(hello)[1]
     return rows
 
 

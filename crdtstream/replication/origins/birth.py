@@ -21,7 +21,7 @@ from crdtstream.core.values.causality import origin_of, region_of
 from crdtstream.core.values.entry_id import residue_of
 from crdtstream.protocols import codec
 from crdtstream.replication.log.turn import Turn
-from crdtstream.replication.origins.facts import Addresses, RegionFacts
+from crdtstream.replication.origins.facts import UNDESCRIBED, Addresses, RegionDescription, RegionFacts
 from crdtstream.replication.origins.founding import Founding
 from crdtstream.replication.values.bounds import BatchBounds
 from crdtstream.settings.config import Config, ConfigError
@@ -55,10 +55,12 @@ class Birth:
         "changes",
         "count",
         "counts",
+        "formats",
         "founders",
         "founding",
         "lineage",
         "names",
+        "reads_format",
     )
 
     def __init__(self, config: Config, replica: Replica) -> None:
@@ -73,6 +75,9 @@ class Birth:
         self.changes = 0
         self.names: RegionFacts[str] = RegionFacts("")
         self.addresses: RegionFacts[Addresses] = RegionFacts(())
+        self.formats: RegionFacts[int] = RegionFacts(0)
+        # An attribute, because a simulated region may be one of the release before.
+        self.reads_format: int = codec.FORMAT_VERSION
         self._announced: Addresses = ()
         self.bounds = BatchBounds(config.region, config.limits, replica)
 
@@ -93,6 +98,8 @@ class Birth:
             self.names.record(*codec.decode_named(payload))
         elif kind == codec.ANNOUNCED:
             self.addresses.record(*codec.decode_announced(payload))
+        elif kind == codec.READABLE:
+            self.formats.record(*codec.decode_readable(payload))
 
     def records(self) -> list[tuple[int, bytes]]:
         """Records that tell `recover` all that is known now, for a checkpoint. Founders that have ended
@@ -101,6 +108,7 @@ class Birth:
         told = [(codec.FOUNDER, codec.encode_founder(origin)) for origin in self.founders_left()]
         told += [(codec.NAMED, codec.encode_named(*row)) for row in self.names.rows()]
         told += [(codec.ANNOUNCED, codec.encode_announced(*row)) for row in self.addresses.rows()]
+        told += [(codec.READABLE, codec.encode_readable(*row)) for row in self.formats.rows()]
         told += [(codec.START, codec.encode_start(origin, 0)) for origin in self.lineage]
         return [*told, (codec.START, codec.encode_start(self.origin, self.count))]
 
@@ -177,24 +185,28 @@ class Birth:
         """Where a region's listeners are reached; empty if it announced nothing."""
         return self._announced if region == self._config.region else self.addresses.of(region)
 
-    def announced_with(self, origin: int) -> Addresses:
-        """The addresses of its region, if they are passed on with this origin: the newest one."""
+    def format_of(self, region: int) -> int:
+        """The highest format of batches that a region reads: if it did not say so, that of the release before."""
+        return self.reads_format if region == self._config.region else self.formats.of(region) or codec.OLDEST_SENT
+
+    def description_with(self, origin: int) -> RegionDescription:
+        """What is passed on with this origin of its region: addresses and format with its newest one."""
+        region = region_of(origin)
         if origin == self.origin:
-            return self._announced
-        known = self.addresses.newest(region_of(origin))
-        return known[1] if known[0] == self.counts.get(origin) else ()
+            return RegionDescription(self._config.name, self._announced, self.reads_format)
+        count = self.counts.get(origin)
+        addresses, formats = self.addresses.newest(region), self.formats.newest(region)
+        return RegionDescription(
+            self.name_of(region),
+            addresses[1] if addresses[0] == count else (),
+            formats[1] if formats[0] == count else 0,
+        )
 
     def hear(
-        self,
-        origin: int,
-        count: int,
-        turn: Turn,
-        batch_bytes_max: int = 0,
-        name: str = "",
-        addresses: Addresses = (),
+        self, origin: int, count: int, turn: Turn, batch_bytes_max: int = 0, described: RegionDescription = UNDESCRIBED
     ) -> None:
         """An origin has this count; where its residue is the own one's, the own one takes the next. It takes batches
-        of so many bytes, and its region has this name and these addresses, if that is told.
+        of so many bytes, and its region said this of itself, if that is told.
         """
         if origin == self.origin:
             return
@@ -203,7 +215,7 @@ class Birth:
             self.changes += 1
         region = self._config.region
         if region_of(origin) != region:
-            self._record_facts(region_of(origin), count, name, addresses, turn)
+            self._record_facts(region_of(origin), count, described, turn)
         if region_of(origin) == region and residue_of(region, count) == self._replica.residue:
             turn.cut()
             self.count = self._highest(region) + 1
@@ -211,15 +223,18 @@ class Birth:
             self._replica.residue = residue_of(region, self.count)
             turn.add(codec.START, codec.encode_start(self.origin, self.count))
 
-    def _record_facts(self, region: int, count: int, name: str, addresses: Addresses, turn: Turn) -> None:
-        if self.names.record(region, count, name):
-            turn.cut()
-            self.changes += 1
-            turn.add(codec.NAMED, codec.encode_named(region, count, name))
-        if self.addresses.record(region, count, addresses):
-            turn.cut()
-            self.changes += 1
-            turn.add(codec.ANNOUNCED, codec.encode_announced(region, count, addresses))
+    def _record_facts(self, region: int, count: int, described: RegionDescription, turn: Turn) -> None:
+        if self.names.record(region, count, described.name):
+            self._log_fact(turn, codec.NAMED, codec.encode_named(region, count, described.name))
+        if self.addresses.record(region, count, described.addresses):
+            self._log_fact(turn, codec.ANNOUNCED, codec.encode_announced(region, count, described.addresses))
+        if self.formats.record(region, count, described.format_version):
+            self._log_fact(turn, codec.READABLE, codec.encode_readable(region, count, described.format_version))
+
+    def _log_fact(self, turn: Turn, kind: int, payload: bytes) -> None:
+        turn.cut()
+        self.changes += 1
+        turn.add(kind, payload)
 
     # Founders
 

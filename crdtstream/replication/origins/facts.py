@@ -1,8 +1,11 @@
-"""What regions say of themselves, by number, also regions that this process never met: their names and their addresses.
+"""What regions say of themselves, by number, also regions that this process never met: names, addresses, and the
+highest format of batches that they read.
 
 A region says it with its Hello, and passes on what others said with the births of their origins. It is logged, because
 after a start nobody else may be there to repeat it: an operator evicts a region that is gone by its name, and a region
-whose only configured peer is down dials the others at the addresses that it remembers.
+whose only configured peer is down dials the others at the addresses that it remembers. What needs a later format is not
+written before all members read that format, because batches are relayed as they were logged: a region that cannot read
+one can neither apply nor skip it.
 
 A fact belongs to the region's newest origin, as a region may start under another one. Of two facts for one count, which
 two processes of one region may give, the greater one stays, so that regions agree.
@@ -22,6 +25,20 @@ REPLICATION: Final = "replication"
 def address_at(addresses: Addresses, listener: str) -> str:
     """The address of one listener; empty if it was not announced."""
     return dict(addresses).get(listener, "")
+
+
+class RegionDescription:
+    """What a region says of itself; an empty name, no addresses and the format 0 say nothing."""
+
+    __slots__ = ("addresses", "format_version", "name")
+
+    def __init__(self, name: str = "", addresses: Addresses = (), format_version: int = 0) -> None:
+        self.name = name
+        self.addresses = addresses
+        self.format_version = format_version
+
+
+UNDESCRIBED: Final = RegionDescription()
 
 
 class RegionFacts(Generic[T]):

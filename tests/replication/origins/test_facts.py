@@ -115,6 +115,47 @@ def test_addresses_are_known_through_others_and_after_a_start(start: Callable[[C
     assert ask(cluster, 1, "CRDT.REGIONS").count(told) == 1
 
 
+@pytest.mark.parametrize("start", [restarted, restarted_behind_a_checkpoint])
+def test_what_a_member_reads_is_known_through_others_and_after_a_start(start: Callable[[Cluster], None]) -> None:
+    cluster = Cluster(3, LIBERAL)
+    cluster.cut(1, 3)
+    cluster.cut(2, 3)
+    cluster.machines[3].node.birth.reads_format = codec.FORMAT_VERSION + 1
+    cluster.heal(2, 3)
+    for _ in range(4):
+        cluster.tick(1000)
+        cluster.sync()
+    birth = cluster.machines[1].node.birth
+    known = {1: codec.FORMAT_VERSION, 2: codec.FORMAT_VERSION, 3: codec.FORMAT_VERSION + 1, 4: codec.OLDEST_SENT}
+    assert {region: birth.format_of(region) for region in known} == known
+    assert f"reads-format\r\n:{codec.FORMAT_VERSION + 1}\r\n".encode() in ask(cluster, 1, "CRDT.MEMBERS")
+    cluster.stop(2)
+    cluster.stop(3)
+    start(cluster)
+    birth = cluster.machines[1].node.birth
+    assert {region: birth.format_of(region) for region in known} == known
+
+
+def test_a_region_that_returns_with_the_release_before_reads_less_again() -> None:
+    cluster = formed(2)
+    for reads in (codec.FORMAT_VERSION + 1, codec.FORMAT_VERSION - 1):
+        cluster.cut(1, 2)
+        cluster.restart(2)
+        cluster.machines[2].node.birth.reads_format = reads
+        cluster.heal(1, 2)
+        for _ in range(3):
+            cluster.tick(1000)
+            cluster.sync()
+        assert cluster.machines[1].node.birth.format_of(2) == reads
+
+
+@pytest.mark.parametrize("row", [(7, 2), (7, -1, 3), (7, 2, b"3")])
+def test_formats_that_are_no_numbers_are_refused(row: object) -> None:
+    assert codec.decode_readable(codec.encode_readable(7, 2, 3)) == (7, 2, 3)
+    with pytest.raises(codec.CodecError):
+        codec.decode_readable(msgpack.packb(row))
+
+
 def test_a_region_knows_the_name_of_one_that_it_never_met() -> None:
     cluster = Cluster(3, LIBERAL)
     cluster.cut(1, 3)
