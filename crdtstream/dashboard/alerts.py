@@ -1,4 +1,4 @@
-"""Which alert rules would fire now, from what regions say at their Redis ports. Pure.
+"""Which alert rules would fire now, from what regions say at their Redis ports, and said in the last hour. Pure.
 
 The names, conditions and texts follow deploy/prometheus/alerts.yml. Rules on times of syncs and turns, on refusals and
 on events of the log need the metrics, so they are not here: Prometheus has them.
@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crdtstream.dashboard.decoding import shown as decoded
 from crdtstream.dashboard.model import Place
+from crdtstream.dashboard.site import page_of
+from crdtstream.dashboard.trends import RegionTrends, Trends
+from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.certificates import ending
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
@@ -17,7 +21,6 @@ from crdtstream.observing.reading import RegionReading
 from crdtstream.observing.rows import LinkRow
 from crdtstream.observing.words import duration, percent, size
 
-PAGE = "operations.md#alerts"
 CRITICAL, WARNING = "critical", "warning"
 UNLINKED_MS = 120_000
 LAG_MS = 30_000
@@ -29,22 +32,40 @@ HELD_MAX = 0.5
 
 @dataclass(frozen=True)
 class Alert:
-    """A rule that holds now; `page` is where its cure is."""
+    """A rule that holds now."""
 
     rule: str
     severity: str
     text: str
-    page: str = PAGE
+
+    @property
+    def page(self) -> str:
+        """Where its cure is, below the address of the documentation."""
+        return page_of(self.rule)
+
+
+@dataclass(frozen=True)
+class AlertTime:
+    """Now, in seconds of a steady clock and since 1970."""
+
+    steady_s: float
+    now_s: float
 
 
 def alerts(
-    readings: Sequence[RegionReading], shown: Sequence[Place], links: Sequence[RegionLink], now_s: float
+    readings: Sequence[RegionReading],
+    shown: Sequence[Place],
+    links: Sequence[RegionLink],
+    trends: Trends,
+    moment: AlertTime,
 ) -> list[Alert]:
-    """Critical ones first; `now_s` are seconds since 1970."""
+    """Critical ones first."""
     names = {place.region: place.name for place in shown}
     found: list[Alert] = []
     for reading in readings:
-        found += of_region(reading, now_s)
+        found += of_region(reading, moment.now_s)
+        found += of_trends(reading.name, trends.of(reading.region), moment.steady_s)
+    found += [of_unread(group) for group in trends.unread()]
     found += [of_link(link, names) for link in links if not link.is_up and link.unlinked_ms > UNLINKED_MS]
     found += [
         Alert("PeerLags", WARNING, f"{place.name} is {duration(place.lag_ms)} behind")
@@ -57,6 +78,22 @@ def alerts(
 def of_link(link: RegionLink, names: dict[int, str]) -> Alert:
     text = f"{names[link.one]} and {names[link.other]} have not been linked for {duration(link.unlinked_ms)}"
     return Alert("PeerUnlinked", WARNING, text)
+
+
+def of_trends(name: str, trends: RegionTrends, now_s: float) -> list[Alert]:
+    found: list[Alert] = []
+    if trends.restarts:
+        found.append(Alert("RegionRestarts", WARNING, f"{name} starts again and again"))
+    if trends.fills_up(now_s):
+        found.append(Alert("DiskFillsUp", WARNING, f"the disk of {name} is full within four hours"))
+    if trends.is_guessed_at:
+        found.append(Alert("PasswordsGuessed", WARNING, f"somebody tries passwords at {name}"))
+    return found
+
+
+def of_unread(group: LaggingGroup) -> Alert:
+    named = f"the group {decoded(group.group)} of {decoded(group.key)} in {group.region}"
+    return Alert("GroupNotRead", WARNING, f"nobody reads {named}")
 
 
 def of_region(reading: RegionReading, now_s: float) -> list[Alert]:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from crdtstream.dashboard.site import SITE
 from crdtstream.dashboard.visitors import Visitor, Visitors, needs_password
 from crdtstream.dashboard.walking import Walks
 from crdtstream.dashboard.watching import Watch
@@ -19,12 +20,17 @@ BELIEVED_S = 5.0
 class Board:
     """One for the process."""
 
-    def __init__(self, nodes: Sequence[str], access: Access, may_act: bool = False, prometheus: str = "") -> None:
-        self.watch = Watch(RedisPorts(access), nodes)
-        self.walks = Walks(self.watch.ports)
+    def __init__(
+        self, nodes: Sequence[str], access: Access, may_act: bool = False, prometheus: str = "", site: str = SITE
+    ) -> None:
+        ports = RedisPorts(access)
+        self.walks = Walks(ports)
+        self.watch = Watch(ports, nodes, self.walks.of_each_region)
         self.visitors = Visitors(access)
         self.may_act = may_act
         self.prometheus = prometheus
+        # Where the documentation is; ends in a slash.
+        self.site = site
         self._is_open = False
         self._asked_s = -BELIEVED_S
 

@@ -15,6 +15,7 @@ from crdtstream.admin.access import (
     node_problem,
     password_of,
 )
+from crdtstream.dashboard.site import SITE, site_of
 from crdtstream.observing.access import Access
 from crdtstream.settings.config import is_loopback
 
@@ -44,6 +45,7 @@ def dashboard(
         bool, typer.Option("--insecure", help="Listen beyond this machine without TLS, so that passwords can be read.")
     ] = False,
     prometheus: Annotated[str, typer.Option(help="URL of a Prometheus server, for charts of more than an hour.")] = "",
+    docs: Annotated[str, typer.Option(help="URL of the documentation, which alerts link to.")] = SITE,
 ) -> None:
     """Show all regions on a web page: do they agree, and who is behind?"""
     for address in node or []:
@@ -68,7 +70,7 @@ def dashboard(
         text = f"crdtstream: {error}: the dashboard needs pip install 'crdtstream[dashboard]'"
         typer.echo(text, err=True)
         raise typer.Exit(2) from error
-    board = Board(node, Access(user, password_of(password_file), cacert, cert, key), actions, prometheus)
+    board = Board(node, Access(user, password_of(password_file), cacert, cert, key), actions, prometheus, site_of(docs))
     typer.echo(f"The dashboard is at {'https' if web_cert else 'http'}://{shown_host(bind)}:{port}/")
     serve(board, Listening(bind, port, web_cert, web_key))
 

@@ -21,7 +21,9 @@ REST_S = 2.0
 
 @dataclass(frozen=True)
 class LaggingGroup:
-    """A group in one region; `oldest_id` is the first entry that it has yet to deliver there."""
+    """A group in one region; `oldest_id` is the first entry that it has yet to deliver there, `delivered` what it has
+    delivered, by origin.
+    """
 
     region: str
     key: bytes
@@ -29,6 +31,7 @@ class LaggingGroup:
     lag: int
     pending: int
     oldest_id: str
+    delivered: str = ""
 
     @property
     def place(self) -> tuple[str, bytes, bytes]:
@@ -90,7 +93,8 @@ def looked_at(group: LaggingGroup, reply: list[object]) -> LaggingGroup:
     coming = fields["next"]
     pending = sum(fields_of_row(row)["pending"] for row in fields["origins"])
     oldest = coming[0][0].decode() if coming else ""
-    return LaggingGroup(group.region, group.key, group.group, fields["lag"], pending, oldest)
+    delivered = ",".join(fields_of_row(row)["delivered"].decode() for row in fields["origins"])
+    return LaggingGroup(group.region, group.key, group.group, fields["lag"], pending, oldest, delivered)
 
 
 class Walks:
@@ -101,7 +105,11 @@ class Walks:
         self._walks: dict[str, Walk] = {}
 
     def groups(self) -> list[LaggingGroup]:
-        return most_lagging([group for walk in self._walks.values() for group in walk.found])
+        return most_lagging(self.of_each_region())
+
+    def of_each_region(self) -> list[LaggingGroup]:
+        """Those that lag most in each region, `KEPT` of each."""
+        return [group for walk in self._walks.values() for group in walk.found]
 
     def is_complete(self) -> bool:
         """Whether every walk has come to the end once."""

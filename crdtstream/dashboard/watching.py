@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from crdtstream.dashboard.alerts import Alert, alerts
+from crdtstream.dashboard.alerts import Alert, AlertTime, alerts
 from crdtstream.dashboard.history import Sample, SampleLog, VectorLog
 from crdtstream.dashboard.model import DigestRound, Headline, Place, places, verdict
+from crdtstream.dashboard.trends import Trends
+from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.info import Vector, fields_of_info, union, vector_of
 from crdtstream.observing.links import RegionLink, links
 from crdtstream.observing.reading import RedisPorts, RegionReading, read_all
@@ -35,10 +37,17 @@ class Picture:
 
 
 class Watch:
-    """What all visitors are shown; a process has one."""
+    """What all visitors are shown; a process has one. `lagging` are the groups that lag most in each region."""
 
-    def __init__(self, ports: RedisPorts, addresses: Sequence[str]) -> None:
+    def __init__(
+        self,
+        ports: RedisPorts,
+        addresses: Sequence[str],
+        lagging: Callable[[], Sequence[LaggingGroup]] = tuple,
+    ) -> None:
         self.ports = ports
+        self._lagging = lagging
+        self._trends = Trends()
         self.readings: list[RegionReading] = [RegionReading(address) for address in addresses]
         self.history = SampleLog()
         self.picture = Picture()
@@ -65,9 +74,10 @@ class Watch:
     async def look(self) -> None:
         self.readings = await read_all(self.ports, self.readings)
         now_s = time.monotonic()
-        for reading in self.readings:
-            if reading.answers and reading.report is not None:
-                self._logs.setdefault(reading.region, VectorLog()).note(now_s, reading.report.vector)
+        reports = [each.report for each in self.readings if each.answers and each.report is not None]
+        for report in reports:
+            self._logs.setdefault(report.region, VectorLog()).note(now_s, report.vector)
+        self._trends.note(now_s, reports, self._lagging())
         self.picture = self._draw(now_s)
         self.history.note(time.time(), self._samples())
 
@@ -75,7 +85,7 @@ class Watch:
         shown = places(self.readings, self._behind(now_s))
         joined = links(self.readings, self._link_lags(now_s))
         told = verdict(shown, joined, self.digests, now_s)
-        found = alerts(self.readings, shown, joined, time.time())
+        found = alerts(self.readings, shown, joined, self._trends, AlertTime(now_s, time.time()))
         return Picture(tuple(self.readings), tuple(shown), tuple(joined), told, tuple(found))
 
     def _vectors(self) -> dict[int, Vector]:

@@ -18,6 +18,7 @@ class RegionReport:
     region: int
     cluster: str
     origin: str
+    run_id: str
     version: str
     id_mode: str
     loading: str
@@ -81,6 +82,7 @@ def report_of(fields: Mapping[str, str]) -> RegionReport:
         region=number("region"),
         cluster=text("cluster"),
         origin=text("origin"),
+        run_id=text("run_id"),
         version=text("crdtstream_version"),
         id_mode=text("id_mode"),
         loading=text("loading_reason"),

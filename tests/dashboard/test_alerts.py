@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from crdtstream.dashboard.alerts import CRITICAL, Alert, alerts
+from crdtstream.dashboard.alerts import CRITICAL, Alert, AlertTime, alerts
 from crdtstream.dashboard.model import places
+from crdtstream.dashboard.site import SITE
+from crdtstream.dashboard.trends import FILLS_FOR_S, UNREAD_LAG, UNREAD_S, Trends
+from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.links import links
 from crdtstream.observing.rows import LinkRow
-from tests.dashboard.cluster import reading, row
+from tests.dashboard.cluster import reading, report, row
 from tests.tidy import ROOT
 
+GIB = 1 << 30
 NOW_S = 1_800_000_000.0
 
 
 def found(*rows: LinkRow, error: str = "", late_ms: int = 0, **changes: Any) -> list[Alert]:
     one, other = reading(1, {"1.a": 5}, *rows, error=error, **changes), reading(2, {"1.a": 4}, row(1))
     shown = places([one, other], {2: late_ms})
-    return alerts([one, other], shown, links([one, other], {}), NOW_S)
+    return alerts([one, other], shown, links([one, other], {}), Trends(), AlertTime(0.0, NOW_S))
 
 
 @pytest.mark.parametrize(
@@ -59,6 +64,18 @@ def test_a_peer_without_room() -> None:
     assert (alert.rule, alert.text) == ("PeerLacksRoom", "west has no room (disk): batches of east wait")
 
 
+def test_rules_about_the_last_hour() -> None:
+    trends, one = Trends(), reading(1, {})
+    unread = LaggingGroup("east", b"orders", b"<b>", UNREAD_LAG + 1, 0, "", "5-1")
+    for step in range(100):
+        now = report(1, {}, run_id=str(step // 25), passwords_denied=10 * step)
+        trends.note(9.0 * step, [replace(now, disk_free_bytes=GIB - (step << 22))], [unread])
+    trends.note(UNREAD_S, [], [unread])
+    found = alerts([one], [], [], trends, AlertTime(2 * FILLS_FOR_S, NOW_S))
+    assert [alert.rule for alert in found] == ["DiskFillsUp", "GroupNotRead", "PasswordsGuessed", "RegionRestarts"]
+    assert found[1].text == "nobody reads the group <b> of orders in east"
+
+
 def test_critical_ones_come_first() -> None:
     assert found(row(2), late_ms=40_000, log_damages=1)[0].severity == CRITICAL
 
@@ -69,3 +86,23 @@ def test_the_rules_are_those_of_prometheus() -> None:
     known = dict(re.findall(r"alert: (\w+).*?severity: (\w+)", rules, re.DOTALL))
     used = re.findall(r'Alert\("(\w+)", (\w+)', source)
     assert used and all(known[name].upper() == severity for name, severity in used)
+    needs_metrics = {"SyncsSlow", "LoopLate", "LinksRefused", "ProgramFault"}
+    assert known.keys() - {name for name, _ in used} == needs_metrics
+
+
+def test_a_rule_has_one_page_everywhere() -> None:
+    """And the page and its heading exist, where mkdocs.yml says that the site is."""
+    rules = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
+    told = re.findall(r"alert: (\w+)\n.*?runbook_url: (\S+)", rules, re.DOTALL)
+    assert len(told) == rules.count("- alert:")
+    for rule, url in told:
+        assert url == SITE + Alert(rule, "", "").page
+        page, _, anchor = url.removeprefix(SITE).partition("/#")
+        assert anchor in anchors(ROOT / "docs" / f"{page}.md"), url
+    assert f"site_url: {SITE}\n" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings, as the site names them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

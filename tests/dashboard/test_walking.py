@@ -19,9 +19,13 @@ def test_few_are_kept() -> None:
     assert [each.lag for each in found] == [99, 98, 97, 96, 95] and len(found) == KEPT
 
 
+def origin(pending: int, delivered: bytes) -> list[object]:
+    return [b"pending", pending, b"delivered", delivered]
+
+
 def test_a_group_that_is_looked_at_has_its_oldest_entry() -> None:
-    reply = [b"lag", 3, b"next", [[b"7-1", [b"f", b"v"], b"1.a"]], b"origins", [[b"pending", 2], [b"pending", 1]]]
+    reply = [b"lag", 3, b"next", [[b"7-1", [b"f", b"v"], b"1.a"]], b"origins", [origin(2, b"7-0"), origin(1, b"3-1")]]
     found = looked_at(group(b"g", 9), reply)
-    assert (found.lag, found.pending, found.oldest_id) == (3, 3, "7-1")
+    assert (found.lag, found.pending, found.oldest_id, found.delivered) == (3, 3, "7-1", "7-0,3-1")
     empty = looked_at(group(b"g", 9), [b"lag", 0, b"next", [], b"origins", []])
     assert (empty.lag, empty.oldest_id) == (0, "")

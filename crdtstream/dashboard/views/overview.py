@@ -162,7 +162,8 @@ def late_text(entry_id: str, now_ms: int) -> str:
     return NOTHING if late_ms is None else duration(late_ms)
 
 
-def alarms(found: Sequence[Alert]) -> Tag:
+def alarms(found: Sequence[Alert], site: str) -> Tag:
+    """`site` is the address of the documentation."""
     if not found:
         return panel("Alerts", note("No alert would fire now."))
     rows = [
@@ -170,7 +171,7 @@ def alarms(found: Sequence[Alert]) -> Tag:
             badge(each.severity, "bad" if each.severity == CRITICAL else "warn"),
             node("strong", "", each.rule),
             each.text,
-            node("td", "code", each.page),
+            node("a", "", each.page.partition("#")[2].replace("-", " "), href=site + each.page, rel="noreferrer"),
         )
         for each in found
     ]

@@ -53,9 +53,11 @@ def test_each_lagging_group_stands_with_its_stream() -> None:
 
 
 def test_alerts_have_their_page() -> None:
-    made = overview.alarms([Alert("RegionDown", "critical", "east does not answer")])
-    assert {"RegionDown", "operations.md#alerts", "critical"} <= set(made.texts())
-    assert "No alert would fire now." in overview.alarms([]).texts()
+    made = overview.alarms([Alert("WritesRefused", "critical", "its disk is full")], "https://docs.example/")
+    assert {"WritesRefused", "the disk is full", "critical"} <= set(made.texts())
+    urls = [each.attributes["href"] for each in made.all() if each.tag == "a"]
+    assert urls == ["https://docs.example/recovery/#the-disk-is-full"]
+    assert "No alert would fire now." in overview.alarms([], "").texts()
 
 
 def test_the_banner() -> None:
