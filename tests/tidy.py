@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 
+from tests.private_access import private_accesses
+
 ROOT = Path(__file__).resolve().parent.parent
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 500
@@ -365,6 +367,12 @@ def compiled(name: str) -> tuple[str, ...]:
     raise KeyError(name)
 
 
+def private_access(source: Source) -> Iterator[str]:
+    if "_pb2" not in source.path:
+        for line, name in private_accesses(source.tree):
+            yield source.fault(line, f"{name} is private to another class or module: give it a public name")
+
+
 def simulated_imports(source: Source) -> Iterator[str]:
     for line, name in imports(source):
         parts = name.split(".")
@@ -432,6 +440,7 @@ RULES: list[tuple[Rule, tuple[str, ...]]] = [
     (hash_order, PACKAGE),
     (two_typed_errors, PACKAGE),
     (coroutines, PACKAGE),
+    (private_access, (*PACKAGE, "simulations", "nemesis", "fuzz", "benchmarks", "docs")),
     (simulated_imports, ("simulations",)),
     (stray_tests, ("tests",)),
 ]

@@ -65,6 +65,14 @@ class Player:
         self._commands: dict[str, str] = {}
         self._before: dict[str, int] = {}
         self._waiting: list[Region] = []
+        self._steps: dict[str, Callable[..., None]] = {
+            "sync": self._sync,
+            "pass": self._pass,
+            "cut": self._cut,
+            "heal": self._heal,
+            "effects": self._effects,
+            "differ": self._differ,
+        }
 
     def play(self, story: Story, outcomes: list[Outcome]) -> None:
         """Play a story, appending outcomes as they arrive; raises DemoError if it cannot continue."""
@@ -83,9 +91,9 @@ class Player:
             self._converse(outcome, line, line.expected)
             return
         name, *words = line.step or ["turn"]
-        if name not in STEPS:
+        if name not in self._steps:
             raise DemoError(f"line {line.number}: the demo has no step {name!r}")
-        STEPS[name](self, outcome, *map(int, words))
+        self._steps[name](outcome, *map(int, words))
 
     # Commands
 
@@ -161,16 +169,6 @@ class Player:
 
     def _region(self, number: int) -> Region:
         return self._cluster.regions[NAMES[number - 1]]
-
-
-STEPS: dict[str, Callable[..., None]] = {
-    "sync": Player._sync,
-    "pass": Player._pass,
-    "cut": Player._cut,
-    "heal": Player._heal,
-    "effects": Player._effects,
-    "differ": Player._differ,
-}
 
 
 def effects_text(count: int) -> str:

@@ -79,9 +79,9 @@ class Turns(ABC):
         self._failure = "the region has not started yet"
         self._unwritten = Unwritten()
         self._settling: list[asyncio.Future[None]] = []
-        self._scheduled = False
-        self._turn_bytes = 0
-        self._ensured_bytes = 0
+        self.scheduled = False
+        self.turn_bytes = 0
+        self.ensured_bytes = 0
         self._behind_bytes = 0
         self._room_needed = 0
         self._addresses: dict[str, str] = {}
@@ -109,12 +109,12 @@ class Turns(ABC):
 
     def schedule(self) -> None:
         """Schedule a turn for the next pass of the event loop, when all input of this pass has arrived."""
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._turn)
+        if not self.scheduled:
+            self.scheduled = True
+            asyncio.get_running_loop().call_soon(self.run_turn)
 
-    def _turn(self) -> None:
-        self._scheduled = False
+    def run_turn(self) -> None:
+        self.scheduled = False
         if self.failed:
             return
         try:
@@ -122,7 +122,7 @@ class Turns(ABC):
         except Exception as error:
             self.fail(error)
             return
-        self._turn_bytes = self._ensured_bytes = 0
+        self.turn_bytes = self.ensured_bytes = 0
         if self._settling and not self._unwritten.records:
             self._release_settled()
         self._behind_bytes = self.node.behind_bytes()
@@ -142,7 +142,7 @@ class Turns(ABC):
 
     def _settle(self) -> str:
         """Run a turn now; return why something that the node knows is not in the log, or "" if everything is."""
-        self._turn()
+        self.run_turn()
         if self.failed:
             return self._failure
         return NO_ROOM if self._unwritten.records else ""
@@ -241,7 +241,7 @@ class Turns(ABC):
         """Ensure that there is room for a turn that writes so much, and for a few more small inputs."""
         ensured_bytes = byte_count + ENSURED_BYTES
         if self._ask_room(ROOM_BYTES + ensured_bytes + GROWTH * self._behind_bytes):
-            self._ensured_bytes = ensured_bytes
+            self.ensured_bytes = ensured_bytes
 
     def finish_input(self) -> None:
         """Schedule a turn after input was executed, or run it at once if there was much input."""
@@ -323,13 +323,13 @@ class Turns(ABC):
 
 
 def expect_input(turns: Turns, arrived_bytes: int, held_bytes: int) -> None:
-    turns._turn_bytes += GROWTH * arrived_bytes + held_bytes
-    if turns._turn_bytes > turns._ensured_bytes and turns.node.standing.writable:
-        turns.ensure_room(turns._turn_bytes)
+    turns.turn_bytes += GROWTH * arrived_bytes + held_bytes
+    if turns.turn_bytes > turns.ensured_bytes and turns.node.standing.writable:
+        turns.ensure_room(turns.turn_bytes)
 
 
 def end_input(turns: Turns) -> None:
-    if turns._turn_bytes > GROWTH * TURN_BYTES_MAX:
-        turns._turn()
-    elif not turns._scheduled:
+    if turns.turn_bytes > GROWTH * TURN_BYTES_MAX:
+        turns.run_turn()
+    elif not turns.scheduled:
         turns.schedule()

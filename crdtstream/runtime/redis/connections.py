@@ -84,20 +84,20 @@ class Connections:
     """Carries bytes between sockets and the node."""
 
     def __init__(self, turns: Turns) -> None:
-        self._node = turns.node
+        self.node = turns.node
         # What runs requests instead of the node, and must see all of them; a call of it takes longer.
-        self._executor: Executor | None = None
-        self._turns = turns
+        self.executor: Executor | None = None
+        self.turns = turns
         self._connections: dict[int, Connection] = {}
-        self._ahead: dict[int, Connection] = {}
+        self.ahead: dict[int, Connection] = {}
         self._unread = Unread(self._unread_of)
         self._next_id = 0
         self._clients_max = self._clients_asked = turns.config.limits.clients_max
 
     def parser(self) -> RequestParser:
-        limits = self._node.limits
+        limits = self.node.limits
         return RequestParser(
-            authenticated=not self._node.context.users.requires_login(),
+            authenticated=not self.node.context.users.requires_login(),
             bulk_bytes_max=limits.bulk_bytes_max,
             arguments_max=limits.arguments_max,
             query_bytes_max=limits.query_bytes_max,
@@ -110,34 +110,34 @@ class Connections:
         assert connection.transport is not None
         refusal = self._refusal(connection.transport)
         if refusal:
-            self._node.statistics.rejected_connections += 1
+            self.node.statistics.rejected_connections += 1
             connection.transport.write(refusal)
             connection.transport.close()
             return 0
         self._next_id += 1
         self._connections[self._next_id] = connection
-        self._node.connect(self._next_id, peer_name(connection.transport), now_ms())
+        self.node.connect(self._next_id, peer_name(connection.transport), now_ms())
         return self._next_id
 
     def _refusal(self, transport: asyncio.Transport) -> bytes:
-        config = self._node.settings.config
+        config = self.node.settings.config
         if config.limits.clients_max != self._clients_asked:
             self._clients_asked = config.limits.clients_max
             self._clients_max = clients_within_files(self._clients_asked)
         if len(self._connections) >= self._clients_max:
             return CLIENTS_MAX
         host = peer_name(transport).rpartition(":")[0].strip("[]")
-        if config.protected_mode and self._node.context.users.default.nopass and not is_loopback(host):
+        if config.protected_mode and self.node.context.users.default.nopass and not is_loopback(host):
             return PROTECTED
         return b""
 
     def turn_ended(self) -> None:
         """Pause reading from clients whose earlier requests are not finished, and resume the others."""
-        for client_id, connection in list(self._ahead.items()):
-            client = self._node.clients[client_id]
+        for client_id, connection in list(self.ahead.items()):
+            client = self.node.clients[client_id]
             ahead = bool(client.backlog) and not client.parked
             if not ahead:
-                del self._ahead[client_id]
+                del self.ahead[client_id]
             transport = connection.transport
             if transport is None or transport.is_closing():
                 continue
@@ -146,23 +146,23 @@ class Connections:
             elif not ahead and not transport.is_reading():
                 transport.resume_reading()
 
-    def _end_badly(self, client_id: int, error: ProtocolError, arrived_ms: int) -> None:
+    def end_badly(self, client_id: int, error: ProtocolError, arrived_ms: int) -> None:
         try:
             for argv in error.requests:
                 execute(self, client_id, [argv], arrived_ms, False)
-            self._node.refuse(client_id, replies.error(error.text))
+            self.node.refuse(client_id, replies.error(error.text))
         except Exception as failure:
-            self._turns.fail(failure)
+            self.turns.fail(failure)
 
     def end_input(self, client_id: int) -> None:
-        self._node.ended(client_id)
-        self._turns.schedule()
+        self.node.ended(client_id)
+        self.turns.schedule()
 
     def drop(self, client_id: int) -> None:
         self._connections.pop(client_id, None)
-        self._ahead.pop(client_id, None)
+        self.ahead.pop(client_id, None)
         self._unread.note(client_id, 0)
-        self._node.disconnect(client_id)
+        self.node.disconnect(client_id)
 
     def write(self, client_id: int, reply: bytes) -> None:
         connection = self._connections.get(client_id)
@@ -175,7 +175,7 @@ class Connections:
             self._record_unread(client_id, size)
 
     def _record_unread(self, client_id: int, size: int) -> None:
-        limits = self._node.limits
+        limits = self.node.limits
         self._unread.note(client_id, size)
         if size > limits.output_bytes_max:
             self._cut_off(client_id, "its output exceeds output_bytes_max")
@@ -195,7 +195,7 @@ class Connections:
         unread_bytes = transport.get_write_buffer_size()
         address = peer_name(transport)
         logger.warning("client-closed", detail=why, client=client_id, address=address, unread_bytes=unread_bytes)
-        self._node.statistics.output_disconnections += 1
+        self.node.statistics.output_disconnections += 1
         self._unread.note(client_id, 0)
         transport.abort()
 
@@ -207,7 +207,7 @@ class Connections:
         connection = self._connections.get(client_id)
         if connection is None or connection.transport is None:
             return
-        if self._node.clients[client_id].dropped:
+        if self.node.clients[client_id].dropped:
             connection.transport.abort()
         else:
             connection.transport.close()
@@ -227,7 +227,7 @@ class Connections:
 
 def feed(server: Connections, connection: Connection, parser: RequestParser, data: bytes) -> None:
     """Run what has arrived."""
-    node, turns = server._node, server._turns
+    node, turns = server.node, server.turns
     client = node.clients.get(connection.id)
     if client is None or client.closing or turns.failed:
         return
@@ -235,7 +235,7 @@ def feed(server: Connections, connection: Connection, parser: RequestParser, dat
     held_bytes = parser.held_bytes()
     try:
         taken = 0
-        unparsed = not held_bytes and server._executor is None
+        unparsed = not held_bytes and server.executor is None
         if unparsed:
             expect_input(turns, len(data), 0)
             taken = node.execute_bytes(connection.id, data, arrived_ms)
@@ -248,18 +248,18 @@ def feed(server: Connections, connection: Connection, parser: RequestParser, dat
             requests = parser.feed(b"") if parser.paused else []
     except ProtocolError as broken:
         expect_input(turns, len(data), held_bytes)
-        server._end_badly(connection.id, broken, arrived_ms)
+        server.end_badly(connection.id, broken, arrived_ms)
     except Exception as error:
         turns.fail(error)
     if client.backlog and not client.parked:
-        server._ahead[connection.id] = connection
+        server.ahead[connection.id] = connection
     end_input(turns)
 
 
 def execute(server: Connections, client_id: int, requests: list[list[bytes]], arrived_ms: int, continues: bool) -> None:
-    executor = server._executor
+    executor = server.executor
     if executor is None:
-        server._node.execute_all(client_id, requests, arrived_ms, continues)
+        server.node.execute_all(client_id, requests, arrived_ms, continues)
     else:
         executor(client_id, requests, arrived_ms)
 

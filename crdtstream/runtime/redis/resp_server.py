@@ -27,7 +27,7 @@ class RespServer(Connections):
 
     async def start(self) -> dict[str, str]:
         """Listen; return the addresses, `redis` and `redis_tls`."""
-        config = self._node.settings.config
+        config = self.node.settings.config
         self._clients_max = clients_within_files(config.limits.clients_max)
         addresses: dict[str, str] = {}
         if config.port or not config.tls_port:
@@ -39,7 +39,7 @@ class RespServer(Connections):
         return addresses
 
     async def _listen(self, make: Callable[[], asyncio.Protocol], port: int, setting: str) -> str:
-        bind = self._node.settings.config.bind
+        bind = self.node.settings.config.bind
         try:
             server = await asyncio.get_running_loop().create_server(make, bind, port, backlog=BACKLOG)
         except OSError as error:
@@ -48,7 +48,7 @@ class RespServer(Connections):
         return f"{bind}:{server.sockets[0].getsockname()[1]}"
 
     def _refuse_tls(self, transport: asyncio.Transport, reason: str) -> None:
-        record_refusal(self._node.context, peer_name(transport), reason)
+        record_refusal(self.node.context, peer_name(transport), reason)
         self._loop.schedule()
 
     def stop(self) -> None:

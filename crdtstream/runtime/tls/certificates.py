@@ -116,9 +116,7 @@ class Certificates:
         return context_of(self._paths, YES, ssl.PROTOCOL_TLS_CLIENT)
 
 
-def context_of(
-    paths: tuple[str, str, str], clients: str, protocol: ssl._SSLMethod = ssl.PROTOCOL_TLS_SERVER
-) -> ssl.SSLContext:
+def context_of(paths: tuple[str, str, str], clients: str, protocol: int = ssl.PROTOCOL_TLS_SERVER) -> ssl.SSLContext:
     """Raises ConfigError if the files cannot be loaded, or certificate and key do not match."""
     certificate, key, authority = paths
     context = ssl.SSLContext(protocol)

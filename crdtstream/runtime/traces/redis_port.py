@@ -30,7 +30,7 @@ class TracedRespServer(RespServer):
     def __init__(self, loop: Loop, tracing: CommandTracing) -> None:
         super().__init__(loop)
         self._tracing = tracing
-        self._executor = self._execute_traced
+        self.executor = self._execute_traced
         self._open: dict[int, deque[Any]] = {}
         # Clients of which requests ran or were answered in this turn, with the beginning of what they were told.
         self._touched: dict[int, bytes] = {}
@@ -39,7 +39,7 @@ class TracedRespServer(RespServer):
         spans = self._open.setdefault(client_id, deque())
         spans.extend([self._tracing.command(argv) for argv in requests])
         self._touched.setdefault(client_id, b"")
-        self._node.execute_all(client_id, requests, now_ms)
+        self.node.execute_all(client_id, requests, now_ms)
 
     def write(self, client_id: int, reply: bytes) -> None:
         self._touched[client_id] = self._touched.get(client_id) or reply[:ERROR_BYTES_MAX]
@@ -59,7 +59,7 @@ class TracedRespServer(RespServer):
         spans = self._open.get(client_id)
         if spans is None:
             return
-        client = self._node.clients.get(client_id)
+        client = self.node.clients.get(client_id)
         waiting = 0 if client is None else len(client.backlog) + client.parked
         error = error_code(told) if len(spans) - waiting == 1 else ""
         while len(spans) > waiting:
@@ -69,7 +69,7 @@ class TracedRespServer(RespServer):
 
     def check(self) -> None:
         for client_id, spans in self._open.items():
-            client = self._node.clients[client_id]
+            client = self.node.clients[client_id]
             assert len(spans) == len(client.backlog) + client.parked, f"client {client_id} has {len(spans)} spans"
 
 
