@@ -27,7 +27,7 @@ from crdtstream.protocols.columns import (
     flat,
     read_bytes,
     read_counter,
-    read_counters,
+    read_dots,
     read_origin,
     read_pairs,
     read_row,
@@ -204,8 +204,7 @@ def decode_effects(header: BatchHeader, payload: bytes) -> Batch:
 def decode_header(payload: bytes) -> BatchHeader:
     """Decode only the header; the effects are not read."""
     origin_value, first_value, last_value, seen = first_row(payload, 4, "batch header")
-    origin = read_origin(origin_value, "batch origin")
-    first, last = read_counters(first_value, last_value)
+    origin, first, last = read_dots(origin_value, first_value, last_value)
     return BatchHeader(origin, first, last, _read_context(read_pairs(seen, "context"), origin, first - 1))
 
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import Block
-from crdtstream.core.entries.uint_encoding import in_order
+from crdtstream.core.entries.uint_encoding import LITTLE, in_order
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.values.causality import VersionVector, is_origin
 from crdtstream.core.values.entry_id import U64_MAX, EntryId
@@ -74,7 +74,9 @@ def read_column(value: object, what: str, width: int = 1) -> array[int]:
     if len(value) % (8 * width):
         raise CodecError(f"{what}: {len(value)} bytes are not a whole number of {8 * width}-byte rows")
     values = array("Q", value)
-    return in_order(values)
+    if not LITTLE:
+        values.byteswap()
+    return values
 
 
 def require_ascending(values: array[int], what: str) -> None:
@@ -140,12 +142,13 @@ def read_counter(value: object, what: str) -> int:
     raise CodecError(f"{what}: counters begin at 1")
 
 
-def read_counters(first_value: object, last_value: object) -> tuple[int, int]:
-    """A range of counters, both inclusive."""
+def read_dots(origin_value: object, first_value: object, last_value: object) -> tuple[int, int, int]:
+    """The dots of a batch: its origin, and a range of counters, both inclusive."""
+    origin = read_origin(origin_value, "batch origin")
     first, last = read_counter(first_value, "first counter"), read_counter(last_value, "last counter")
     if last < first:
         raise CodecError(f"the last counter, {last}, is below the first, {first}")
-    return first, last
+    return origin, first, last
 
 
 def read_row(value: object, size: int, what: str) -> tuple[object, ...]:
@@ -198,14 +201,19 @@ def read_key(database: object, name: object) -> Key:
     return (number, read_bytes(name, "name of the key"))
 
 
-def read_count(first_value: object, before_value: object, counter: int) -> tuple[int, int]:
+def read_add(
+    database: object, name: object, first_value: object, before_value: object, counter: int
+) -> tuple[Key, int, int]:
+    """What an add with this counter says besides its entries: the key, the counter of the first add that is counted,
+    and how many were before this one.
+    """
     first = read_counter(first_value, "counter of the first add")
     before = read_u64(before_value, "count of adds before")
     if first > counter:
         raise CodecError(f"the first add of the count, {first}, is later than this add")
     if before > counter - first:
         raise CodecError(f"{before} earlier adds do not fit between counter {first} and this add")
-    return first, before
+    return read_key(database, name), first, before
 
 
 def block_columns(block: Block, low: int, high: int) -> tuple[bytes, bytes, bytes]:

@@ -45,9 +45,9 @@ from crdtstream.protocols.columns import (
     flat,
     grouped_column,
     paired,
+    read_add,
     read_block,
     read_bytes,
-    read_count,
     read_counter,
     read_flag,
     read_grouped,
@@ -56,7 +56,6 @@ from crdtstream.protocols.columns import (
     read_key,
     read_origin,
     read_pairs,
-    read_row,
     read_u64,
 )
 from crdtstream.protocols.msgpack_writing import write_bytes, write_column_head, write_in_column
@@ -74,6 +73,22 @@ _ADD_COUNTED: Final = 9
 _MEMBER_JOINED: Final = 10
 _MEMBER_EVICTED: Final = 11
 _MEMBER_ADMITTED: Final = 12
+# By kind, the name and how many values its rows have.
+_SHAPES: Final = {
+    _ENTRIES_ADDED: ("EntriesAdded", (9,)),
+    # A row without references ends before them, as all rows did up to format 2.
+    _ENTRIES_REMOVED: ("EntriesRemoved", (6, 7)),
+    _STREAM_DELETED: ("StreamDeleted", (4,)),
+    _STREAM_ID_SET: ("StreamIdSet", (7,)),
+    _GROUP_CREATED: ("GroupCreated", (7,)),
+    _GROUP_DESTROYED: ("GroupDestroyed", (4,)),
+    _ACKNOWLEDGED: ("Acknowledged", (6,)),
+    _EXPIRY_SET: ("ExpirySet", (4,)),
+    _ADD_COUNTED: ("AddCounted", (5,)),
+    _MEMBER_JOINED: ("MemberJoined", (2,)),
+    _MEMBER_EVICTED: ("MemberEvicted", (4,)),
+    _MEMBER_ADMITTED: ("MemberAdmitted", (4,)),
+}
 
 
 def effect_row(effect: Effect) -> Row:
@@ -130,6 +145,12 @@ def read_effect(row: Row, counter: int) -> Effect:
 
 
 def _read_effect_of(kind: int, row: Row, counter: int) -> Effect:
+    shape = _SHAPES.get(kind)
+    if shape is None:
+        raise CodecError(f"{kind} is not a kind of effect")
+    name_of_kind, sizes = shape
+    if len(row) not in sizes:
+        raise CodecError(f"{name_of_kind}: not a row of {sizes[0]} values")
     if kind == _ENTRIES_ADDED:
         return _read_entries_added(row, counter)
     if kind == _ENTRIES_REMOVED:
@@ -141,28 +162,27 @@ def _read_effect_of(kind: int, row: Row, counter: int) -> Effect:
     if kind == _GROUP_CREATED:
         return _read_group_created(row)
     if kind == _GROUP_DESTROYED:
-        _, database, name, group = read_row(row, 4, "GroupDestroyed")
+        _, database, name, group = row
         return GroupDestroyed(read_key(database, name), read_bytes(group, "group"))
     if kind == _ACKNOWLEDGED:
         return _read_acknowledged(row)
     if kind == _EXPIRY_SET:
-        _, database, name, expires_ms = read_row(row, 4, "ExpirySet")
+        _, database, name, expires_ms = row
         return ExpirySet(read_key(database, name), read_u64(expires_ms, "expiry"))
     if kind == _ADD_COUNTED:
-        _, database, name, first, before = read_row(row, 5, "AddCounted")
-        return AddCounted(read_key(database, name), *read_count(first, before, counter))
+        _, database, name, first, before = row
+        return AddCounted(*read_add(database, name, first, before, counter))
     if kind == _MEMBER_JOINED:
-        _, origin = read_row(row, 2, "MemberJoined")
+        _, origin = row
         return MemberJoined(read_origin(origin, "joined member"))
     if kind == _MEMBER_EVICTED:
         return _read_evicted(row)
-    if kind == _MEMBER_ADMITTED:
-        return _read_admitted(row)
-    raise CodecError(f"{kind} is not a kind of effect")
+    assert kind == _MEMBER_ADMITTED, f"no decoding for a {name_of_kind}"
+    return _read_admitted(row)
 
 
 def _read_evicted(row: Row) -> MemberEvicted:
-    _, origin, through, successor = read_row(row, 4, "MemberEvicted")
+    _, origin, through, successor = row
     evicted, after = read_origin(origin, "evicted member"), read_u64(successor, "successor")
     if after and read_origin(after, "successor") % 256 != evicted % 256:
         raise CodecError(f"successor {after} is of another region than origin {evicted}")
@@ -170,7 +190,7 @@ def _read_evicted(row: Row) -> MemberEvicted:
 
 
 def _read_admitted(row: Row) -> MemberAdmitted:
-    _, sponsor, joined_at, by_all = read_row(row, 4, "MemberAdmitted")
+    _, sponsor, joined_at, by_all = row
     if sponsor == 0:
         return MemberAdmitted(0, 0, False)
     counter = read_counter(joined_at, "counter of a join")
@@ -178,20 +198,19 @@ def _read_admitted(row: Row) -> MemberAdmitted:
 
 
 def _read_entries_added(row: Row, counter: int) -> EntriesAdded:
-    _, database, name, first_value, before_value, ms, seq, ends, data = read_row(row, 9, "EntriesAdded")
-    first, before = read_count(first_value, before_value, counter)
+    _, database, name, first_value, before_value, ms, seq, ends, data = row
+    key, first, before = read_add(database, name, first_value, before_value, counter)
     block = read_block(ms, seq, ends, data, counter)
-    return EntriesAdded(read_key(database, name), first, before, block, 0, block.count)
+    return EntriesAdded(key, first, before, block, 0, block.count)
 
 
 def _read_entries_removed(row: Row) -> EntriesRemoved:
-    # A row without references ends before them, as all rows did up to format 2.
-    _, database, name, values, trimmed, max_deleted = read_row(row[:6], 6, "EntriesRemoved")
+    _, database, name, values, trimmed, max_deleted = row[:6]
     ranges: dict[int, list[CounterRange]] = {}
     for origin, numbers in read_grouped(values, "ranges", 2).items():
         ranges[origin] = _read_ranges(paired(numbers))
     deleted = _read_optional_id(max_deleted, "max-deleted ID")
-    references = {} if len(row) == 6 else read_intervals(read_row(row, 7, "EntriesRemoved")[6], "references")
+    references = {} if len(row) == 6 else read_intervals(row[6], "references")
     return EntriesRemoved(read_key(database, name), ranges, read_flag(trimmed, "trimmed"), deleted, references)
 
 
@@ -203,7 +222,7 @@ def _read_ranges(ranges: list[CounterRange]) -> list[CounterRange]:
 
 
 def _read_stream_deleted(row: Row) -> StreamDeleted:
-    _, database, name, values = read_row(row, 4, "StreamDeleted")
+    _, database, name, values = row
     counts: dict[int, tuple[int, int]] = {}
     for origin, numbers in read_grouped(values, "counts", 2).items():
         if len(numbers) != 2:
@@ -213,7 +232,7 @@ def _read_stream_deleted(row: Row) -> StreamDeleted:
 
 
 def _read_stream_id_set(row: Row) -> StreamIdSet:
-    _, database, name, last_id, max_deleted, offset, weight = read_row(row, 7, "StreamIdSet")
+    _, database, name, last_id, max_deleted, offset, weight = row
     return StreamIdSet(
         read_key(database, name),
         read_id(last_id, "last ID"),
@@ -224,7 +243,7 @@ def _read_stream_id_set(row: Row) -> StreamIdSet:
 
 
 def _read_group_created(row: Row) -> GroupCreated:
-    _, database, name, group, default, ids, entries_read = read_row(row, 7, "GroupCreated")
+    _, database, name, group, default, ids, entries_read = row
     start = read_position(default, ids)
     return GroupCreated(
         read_key(database, name), read_bytes(group, "group"), start, _read_tally(entries_read, "entries read")
@@ -232,7 +251,7 @@ def _read_group_created(row: Row) -> GroupCreated:
 
 
 def _read_acknowledged(row: Row) -> Acknowledged:
-    _, database, name, group, values, runs = read_row(row, 6, "Acknowledged")
+    _, database, name, group, values, runs = row
     creates = read_pairs(values, "creates")
     for origin, counter in creates:
         read_origin(origin, "creates")

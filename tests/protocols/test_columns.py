@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
-from crdtstream.core.entries.uint_encoding import in_order
+from crdtstream.core.entries.uint_encoding import LITTLE, in_order
 from crdtstream.core.values.entry_id import U64_MAX
+from crdtstream.protocols import columns
 from crdtstream.protocols.columns import (
     CodecError,
     block_pieces,
@@ -37,6 +39,12 @@ def test_a_big_endian_machine_swaps_and_keeps_its_own() -> None:
     swapped = in_order(values, machine_little=False)
     assert swapped.tobytes() == values.tobytes()[7::-1] + values.tobytes()[:7:-1]
     assert in_order(swapped, machine_little=False) == values == array("Q", [1, 2**40])
+
+
+@pytest.mark.interpreted
+def test_a_big_endian_machine_swaps_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "LITTLE", not LITTLE)
+    assert read_column((1).to_bytes(8, sys.byteorder) * 2, "x") == array("Q", [1 << 56] * 2)
 
 
 @given(st.integers(0, 2**64 - 1), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5), st.sampled_from([1, 60]))

@@ -11,11 +11,12 @@ from typing import Final
 
 HALF_BITS: Final = 32
 
-_LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
-_LOW: Final = 0 if _LITTLE else 1
+# This machine's byte order is that of files and messages.
+LITTLE: Final = array("Q", [1]).tobytes()[0] == 1
+_LOW: Final = 0 if LITTLE else 1
 _WIDE_BYTES: Final = 8
 # Where the bytes of the high half are in each number.
-_HIGH_BYTES: Final = (4, 5, 6, 7) if _LITTLE else (0, 1, 2, 3)
+_HIGH_BYTES: Final = (4, 5, 6, 7) if LITTLE else (0, 1, 2, 3)
 assert array("I").itemsize == 4 and array("Q").itemsize == 8
 
 
@@ -48,7 +49,7 @@ def widths_of(columns: list[array[int]]) -> bytes:
     return bytes([column.itemsize if column else 0 for column in columns])
 
 
-def in_order(values: array[int], machine_little: bool = _LITTLE) -> array[int]:
+def in_order(values: array[int], machine_little: bool = LITTLE) -> array[int]:
     """Convert between this machine's byte order and the little-endian order of files and messages, either way."""
     if machine_little:
         return values
