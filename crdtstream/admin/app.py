@@ -44,6 +44,7 @@ from crdtstream.admin.users import acl
 from crdtstream.admin.watching import status, top
 from crdtstream.observing.access import Access
 from crdtstream.observing.asking import RegionAnswer
+from crdtstream.observing.words import several
 
 app = typer.Typer(
     cls=AdminGroup, no_args_is_help=True, help="Query one or all regions, side by side; differences are marked."
@@ -60,6 +61,8 @@ EACH = frozenset(
     ("link", "silent-ms", "lag", "durable-lag", "address", "origin", "held-back-bytes", "unlinked-ms", "reason")
 )
 POLL_S = 0.2
+STREAMS_AT_ONCE = 200
+CUT = "; cut short: wait longer with --timeout"
 
 
 @app.callback(epilog="These options may be given before or after the sub-command.")
@@ -284,25 +287,32 @@ def digest(
     if key is not None:
         ask(context, f"CRDT.DIGEST {key}", "CRDT.DIGEST", key)
     elif each:
-        finish(context, "streams that differ", compare_each(state(context)))
+        comparison, compared, complete = compare_each(state(context))
+        caption = f"{several(compared, 'stream')} compared" + ("" if complete else CUT)
+        finish(context, "streams that differ", comparison, caption, {"compared": compared, "complete": complete})
     else:
         ask(context, "CRDT.DIGEST", "CRDT.DIGEST")
 
 
-def compare_each(settings: AdminSettings) -> RegionComparison:
-    """Return a row for each stream whose digests differ."""
-    rows = []
-    code = AGREE
-    names: list[str] = []
+def compare_each(settings: AdminSettings) -> tuple[RegionComparison, int, bool]:
+    """Return a row for each stream whose digests differ, how many streams were compared, and whether these are all."""
+    rows: list[ComparisonRow] = []
+    code, compared = AGREE, 0
+    regions = settings.regions
+    keys, complete = regions.keys()
     console = screen(stderr=True)
     with Progress(console=console, disable=settings.as_json or not console.is_terminal) as progress:
-        for name in progress.track(settings.regions.keys(), description="comparing streams"):
-            settings.regions.deadline.renew()
-            comparison = compare(settings.regions.ask("CRDT.DIGEST", name.decode("utf-8", "surrogateescape")))
-            names = comparison.regions
-            code = max(code, comparison.code)
-            rows += [ComparisonRow(text_of(name), row.cells, row.differs) for row in comparison.rows if row.differs]
-    return RegionComparison(names, rows, code)
+        for first in progress.track(range(0, len(keys), STREAMS_AT_ONCE), description="comparing streams"):
+            if regions.deadline.is_near():
+                complete = False
+                break
+            page = keys[first : first + STREAMS_AT_ONCE]
+            for name, answers in zip(page, regions.ask_each([("CRDT.DIGEST", name) for name in page]), strict=True):
+                found = compare(answers)
+                code = max(code, found.code)
+                rows += [ComparisonRow(text_of(name), row.cells, row.differs) for row in found.rows if row.differs]
+            compared += len(page)
+    return RegionComparison(regions.names, rows, code), compared, complete
 
 
 def ask(context: typer.Context, title: str, *words: str | int) -> None:

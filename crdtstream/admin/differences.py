@@ -36,7 +36,7 @@ def diff(
         return
     lengths = named("length", compare(regions.ask("XLEN", key)))
     groups = differing(compare_groups(regions, key))
-    entries = compare_range(regions, key, "-", "+", shown_max, 0, first_max=0, in_time=True)
+    entries = compare_range(regions, key, "-", "+", shown_max, 0, first_max=0)
     told = differing(entries.comparison())
     rows = [*digests.rows, *lengths.rows, *groups.rows, *[present(row) for row in told.rows]]
     code = max((digests.code, groups.code, told.code), key=[AGREE, DIFFER, UNREACHABLE].index)

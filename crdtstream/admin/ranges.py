@@ -32,6 +32,7 @@ class Range:
         self.compared = 0
         self.differing = 0
         self.complete = True
+        self.is_late = False
         self._names: list[str] = []
         self._error: ComparisonRow | None = None
         self._first: list[ComparisonRow] = []
@@ -60,7 +61,8 @@ class Range:
         return RegionComparison(self._names, [*errors, *self._first, *self._later], code)
 
     def summary(self) -> str:
-        whole = "" if self.complete else "; the range goes on"
+        longer = ": wait longer with --timeout" if self.is_late else ""
+        whole = "" if self.complete else f"; the range goes on{longer}"
         shown = len(self._first) + len(self._later)
         return f"{self.compared:,} entries compared, {self.differing:,} different, {shown:,} shown{whole}"
 
@@ -73,32 +75,27 @@ def compare_range(
     shown_max: int,
     compared_max: int = 0,
     first_max: int | None = None,
-    in_time: bool = False,
 ) -> Range:
-    """Compare entries of the range, at most `compared_max` of them; all if that is 0. With `in_time` the time for a
-    question is that for the whole comparison, which then ends early.
+    """Compare entries of the range, at most `compared_max` of them; all if that is 0. It ends early where the time for
+    the command does.
     """
     result = Range(shown_max, shown_max if first_max is None else first_max)
-    for answers, left in stretches(regions, key, start, end, not in_time):
+    for answers, left in stretches(regions, key, start, end):
         room = compared_max - result.compared if compared_max else -1
         fitting = first_of(answers, room) if compared_max else answers
         result.add(fitting)
         cut = [answer.value for answer in fitting] != [answer.value for answer in answers]
-        is_late = in_time and regions.deadline.is_near()
-        if cut or (left and (is_late or (compared_max and result.compared >= compared_max))):
+        result.is_late = left and regions.deadline.is_near()
+        if cut or (left and (result.is_late or (compared_max and result.compared >= compared_max))):
             result.complete = False
             break
     return result
 
 
-def stretches(
-    regions: Regions, key: str, start: str, end: str, renews: bool = True
-) -> Iterator[tuple[list[RegionAnswer], bool]]:
+def stretches(regions: Regions, key: str, start: str, end: str) -> Iterator[tuple[list[RegionAnswer], bool]]:
     """Yield the entries of all regions between two IDs, stretch by stretch, and whether more may follow."""
     page = PAGE_ENTRIES
     while True:
-        if renews:
-            regions.deadline.renew()
         answers = regions.ask("XRANGE", key, start, end, "COUNT", page)
         ends = [answer.value[-1][0] for answer in answers if not answer.error and len(answer.value) == page]
         if not ends:

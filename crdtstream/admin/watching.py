@@ -9,7 +9,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated, Any
 
@@ -19,18 +19,22 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from crdtstream.admin.groups import table_of_groups, walk
+from crdtstream.admin.groups import shown, table_of_groups, waiting, walk
 from crdtstream.admin.settings import AdminSettings, print_json, run, state
 from crdtstream.admin.standing import HEALTHY, ClusterStanding, look
 from crdtstream.observing.certificates import DAY_S, first_end_s
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import names_of
 from crdtstream.observing.reading import RedisPorts, RegionReading
+from crdtstream.observing.walking import LaggingGroup, Walks
 from crdtstream.observing.words import NOTHING, count, size
 
 INTERVAL_S = 2.0
 SHOWN_MAX = 12
+GROUPS_TITLE = "groups that lag most"
 GROUPS_SHOWN = 5
+# The part of the time between two looks in which `top` visits streams, so that many cost a region no more than few.
+WALK_SHARE = 0.1
 
 # Commands a second of each region, by number.
 CommandRates = Mapping[int, float]
@@ -85,7 +89,7 @@ async def standing_of(settings: AdminSettings) -> ClusterStanding:
 async def follow(settings: AdminSettings, interval_s: float) -> None:
     """Show screen after screen; a single one if there is no interval."""
     async with ports_of(settings) as ports:
-        view = TopView(settings, ports)
+        view = TopView(settings, ports, interval_s)
         if not interval_s:
             settings.console.print(await view.next())
             return
@@ -97,11 +101,15 @@ async def follow(settings: AdminSettings, interval_s: float) -> None:
 
 
 class TopView:
-    """What `top` shows: the regions as they are now, and rates since the last look."""
+    """What `top` shows: the regions as they are now, and rates since the last look. Streams are visited a few at each
+    look; without an interval there is one look, which visits all that it has the time for.
+    """
 
-    def __init__(self, settings: AdminSettings, ports: RedisPorts) -> None:
+    def __init__(self, settings: AdminSettings, ports: RedisPorts, interval_s: float) -> None:
         self._settings = settings
         self._ports = ports
+        self._interval_s = interval_s
+        self._walks = Walks(ports)
         self._readings = settings.named
         self._commands: dict[int, tuple[float, int]] = {}
 
@@ -110,10 +118,20 @@ class TopView:
         found = await look(self._ports, self._readings, timeout_s, finds_others=not self._settings.only)
         self._readings = list(found.readings)
         answering = {each.name: each.address for each in found.readings if each.answers}
-        walked = await walk(self._ports, answering, timeout_s, GROUPS_SHOWN)
         rates = self._rates(found, time.monotonic())
         at = Text(f"{time.strftime('%H:%M:%S')}   q ends", style="dim")
-        return Group(at, screen_of(found, rates), "", table_of_groups(walked.groups, "groups that lag most"))
+        return Group(at, screen_of(found, rates), "", await self._groups(answering))
+
+    async def _groups(self, answering: dict[str, str]) -> Table:
+        if not self._interval_s:
+            walked = await walk(self._ports, answering, self._settings.timeout_s, GROUPS_SHOWN)
+            return table_of_groups(walked.groups, GROUPS_TITLE)
+        ends_s = time.monotonic() + WALK_SHARE * self._interval_s
+        await self._walks.step(answering)
+        while not self._walks.is_complete() and time.monotonic() < ends_s:
+            await self._walks.step(answering)
+        so_far = "" if self._walks.is_complete() else ", so far"
+        return table_of_lagging(self._walks.groups(), f"{GROUPS_TITLE}{so_far}")
 
     def _rates(self, found: ClusterStanding, now_s: float) -> CommandRates:
         rates: dict[int, float] = {}
@@ -201,6 +219,18 @@ def days_left(report: RegionReport, now_s: float) -> str:
     """Of the certificate that ends first; negative where it has ended."""
     end_s = first_end_s(report.certificates)
     return NOTHING if end_s is None else f"{(end_s - now_s) // DAY_S:.0f} d"
+
+
+def table_of_lagging(found: Sequence[LaggingGroup], title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    for name, width in (("stream", 32), ("group", 20), ("in", 14)):
+        table.add_column(name, max_width=width, no_wrap=True, overflow="ellipsis")
+    for name in ("lag", "oldest waits", "pending"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in found:
+        named = (shown(each.key), shown(each.group), each.region)
+        table.add_row(*named, count(each.lag), waiting(each.oldest_id), count(each.pending))
+    return table
 
 
 def links_of(found: ClusterStanding, region: int) -> str:

@@ -13,12 +13,12 @@ from crdtstream.dashboard.decoding import shown as decoded
 from crdtstream.dashboard.model import Place
 from crdtstream.dashboard.site import page_of
 from crdtstream.dashboard.trends import RegionTrends, Trends
-from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.certificates import ending
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
 from crdtstream.observing.rows import LinkRow
+from crdtstream.observing.walking import LaggingGroup
 from crdtstream.observing.words import duration, percent, size
 
 CRITICAL, WARNING = "critical", "warning"

@@ -60,17 +60,22 @@ async def search(
 
 
 async def scan(ports: RedisPorts, address: str, pattern: bytes, cursor: bytes) -> tuple[list[bytes], bytes, str]:
-    """Names, the cursor behind them (0 at the end), and an error."""
+    """Names, the cursor behind them (0 at the end), and an error. The rarer the names are, the more keys are visited
+    at once, so that a page is short whatever the pattern.
+    """
     found: list[bytes] = []
-    count = FOUND_MAX if pattern == b"*" else SCAN_COUNT
-    for _ in range(VISITED_MAX // SCAN_COUNT):
+    visited, count = 0, FOUND_MAX
+    while visited < VISITED_MAX:
         answer = await ports.ask(address, "SCAN", cursor, "MATCH", pattern, "COUNT", count)
         if answer.error:
             return found, b"0", answer.error
         cursor, names = answer.value
         found += names
+        visited += count
         if cursor == b"0" or len(found) >= FOUND_MAX:
             break
+        wanted = (FOUND_MAX - len(found)) * visited // len(found) if found else SCAN_COUNT
+        count = max(FOUND_MAX, min(wanted, SCAN_COUNT))
     return found, cursor, ""
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from crdtstream.dashboard.site import SITE
 from crdtstream.dashboard.visitors import Visitor, Visitors, needs_password
-from crdtstream.dashboard.walking import Walks
 from crdtstream.dashboard.watching import Watch
 from crdtstream.observing.access import Access
 from crdtstream.observing.reading import RedisPorts
+from crdtstream.observing.walking import Walks
 
 # How long it is believed whether the default user needs a password.
 BELIEVED_S = 5.0

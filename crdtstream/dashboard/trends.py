@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.info import RegionReport
+from crdtstream.observing.walking import LaggingGroup
 
 RESTARTS_S, RESTARTS_MAX = 900.0, 2
 GUESSES_S, GUESSES_MAX = 300.0, 20

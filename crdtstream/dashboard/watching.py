@@ -14,10 +14,10 @@ from crdtstream.dashboard.alerts import Alert, AlertTime, alerts
 from crdtstream.dashboard.history import Sample, SampleLog, VectorLog
 from crdtstream.dashboard.model import DigestRound, Headline, Place, places, verdict
 from crdtstream.dashboard.trends import Trends
-from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.info import Vector, fields_of_info, union, vector_of
 from crdtstream.observing.links import RegionLink, links
 from crdtstream.observing.reading import RedisPorts, RegionReading, read_all
+from crdtstream.observing.walking import LaggingGroup
 
 ROUND_S = 2.0
 DIGEST_S = 4.0

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE
+from crdtstream.admin.regions import Deadline
 from crdtstream.cli.app import USAGE_ERROR, app
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import RegionProcess, regions_in
@@ -133,10 +134,25 @@ def test_a_suspended_region_holds_up_no_command(tmp_path: Path) -> None:
         for words in (("xlen", "x"), ("xrange", "x"), ("digest", "--each"), ("regions",), ("lag",), ("members",)):
             code, text = admin((one, two), "--timeout", "0.5", "--json", *words)
             assert code == UNREACHABLE
-            assert json.loads(text)["regions"] == ["region1", address]
+            told = json.loads(text)
+            assert told["regions"] == ["region1", address]
+            if words == ("xlen", "x"):
+                assert told["rows"][1]["values"]["region1"] == 1, "the other is asked nevertheless"
         code, text = admin((two, one), "--timeout", "0.5", "--json", "evict", "9")
         assert code == UNREACHABLE and "no answer within 0.5 s: wait longer with --timeout" in text
         two.signal(signal.SIGCONT)
+
+
+def test_streams_that_the_time_does_not_suffice_for(
+    linked: tuple[RegionProcess, RegionProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, text = admin(linked, "--json", "digest", "--each")
+    whole = json.loads(text)
+    assert (code, whole["complete"], whole["compared"] > 0) == (AGREE, True, True)
+    monkeypatch.setattr(Deadline, "is_near", lambda _deadline: True)
+    cut = json.loads(admin(linked, "--json", "digest", "--each")[1])
+    assert (cut["complete"], cut["compared"]) == (False, 0)
+    assert "0 streams compared; cut short: wait longer with --timeout" in admin(linked, "digest", "--each")[1]
 
 
 def test_every_entry_of_a_range_is_compared(apart: tuple[RegionProcess, RegionProcess]) -> None:

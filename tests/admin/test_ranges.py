@@ -82,6 +82,14 @@ def test_a_bound_is_told() -> None:
     assert compared([], [], most=2).complete
 
 
+def test_the_time_for_the_command_ends_it() -> None:
+    regions = FakeRegions(entries(*range(1, 20)), entries(*range(1, 20)))
+    regions.deadline = Deadline(1e-9)
+    found = compare_range(regions, "s", "-", "+", 100)
+    assert (found.compared, found.complete, regions.asked) == (2, False, 1)
+    assert found.summary().endswith("; the range goes on: wait longer with --timeout")
+
+
 def test_a_region_that_does_not_answer_is_told_once() -> None:
     found = compared(entries(*range(1, 8)), None)
     rows = found.comparison().rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 import pty
@@ -13,10 +14,17 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
+import typer
 
+from crdtstream.admin.settings import AdminSettings
 from crdtstream.admin.standing import FAILING, HEALTHY
+from crdtstream.admin.watching import WALK_SHARE, TopView
+from crdtstream.observing.access import Access
+from crdtstream.observing.reading import RedisPorts
+from crdtstream.observing.walking import Walks
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.relay import Relay
 from crdtstream.processes.waiting import until
@@ -101,16 +109,44 @@ def test_top_ends_with_q(joined: Joined) -> None:
     with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         seen = b""
         end_s = time.monotonic() + 60
-        while b"2 of 2 regions answer" not in seen and time.monotonic() < end_s:
+        while not (b"2 of 2 regions answer" in seen and b"groups that lag most" in seen) and time.monotonic() < end_s:
             if select.select([ours], [], [], 1.0)[0]:
                 seen += os.read(ours, 1 << 16)
         os.write(ours, b"q")
         assert process.wait(30) == 0
     os.close(ours)
     os.close(theirs)
-    assert b"2 of 2 regions answer" in seen
+    assert b"2 of 2 regions answer" in seen and b"groups that lag most" in seen
 
 
 def test_top_is_for_people(joined: Joined) -> None:
     code, text = invoke(joined[0], "top", "--json")
     assert code == 2 and "status --json" in text
+
+
+class EndlessWalks(Walks):
+    """Walks over more streams than there is time for."""
+
+    steps = 0
+
+    async def step(self, addresses: dict[str, str]) -> float:
+        self.steps += 1
+        await asyncio.sleep(0.01)
+        return 0.0
+
+    def is_complete(self) -> bool:
+        return False
+
+
+async def test_top_visits_a_part_of_the_streams_at_each_look(joined: Joined) -> None:
+    ports = RedisPorts(Access())
+    settings = AdminSettings(
+        cast(typer.Context, None), [redis_address(joined[0])], Access(), 5.0, only=True, as_json=False
+    )
+    view = TopView(settings, ports, 1.0)
+    walks = view._walks = EndlessWalks(ports)
+    began_s = time.monotonic()
+    table = await view._groups({"region1": redis_address(joined[0])})
+    await ports.close()
+    assert WALK_SHARE * 1.0 <= time.monotonic() - began_s < 1.0 and walks.steps > 1
+    assert table.title == "groups that lag most, so far"

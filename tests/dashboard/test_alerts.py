@@ -13,9 +13,9 @@ from crdtstream.dashboard.alerts import CRITICAL, Alert, AlertTime, alerts
 from crdtstream.dashboard.model import places
 from crdtstream.dashboard.site import SITE
 from crdtstream.dashboard.trends import FILLS_FOR_S, UNREAD_LAG, UNREAD_S, Trends
-from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.links import links
 from crdtstream.observing.rows import LinkRow
+from crdtstream.observing.walking import LaggingGroup
 from tests.dashboard.cluster import reading, report, row
 from tests.tidy import ROOT
 

@@ -16,7 +16,7 @@ from crdtstream.dashboard.trends import (
     Trend,
     Trends,
 )
-from crdtstream.dashboard.walking import LaggingGroup
+from crdtstream.observing.walking import LaggingGroup
 from tests.dashboard.cluster import report
 
 GIB = 1 << 30

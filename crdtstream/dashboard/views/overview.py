@@ -10,11 +10,11 @@ from crdtstream.dashboard.decoding import shown
 from crdtstream.dashboard.drawing import drawing
 from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, DigestRound, Headline, Place
 from crdtstream.dashboard.nodes import Tag, badge, figure, link, meter, node, note, panel, table
-from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.certificates import end_text, first_end_s, is_soon
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
+from crdtstream.observing.walking import LaggingGroup
 from crdtstream.observing.words import NOTHING, age_ms, count, duration, percent, size
 
 MARKS = {AGREE: "✓", BEHIND: "…", DIFFER: "✕"}

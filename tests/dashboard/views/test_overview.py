@@ -5,9 +5,9 @@ from __future__ import annotations
 from crdtstream.dashboard.alerts import Alert
 from crdtstream.dashboard.model import DigestRound, Headline, places
 from crdtstream.dashboard.views import overview
-from crdtstream.dashboard.walking import LaggingGroup
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
+from crdtstream.observing.walking import LaggingGroup
 from tests.dashboard.cluster import reading
 
 NOW_S = 1_800_000_000.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.dashboard.walking import KEPT, LaggingGroup, looked_at, most_lagging
+from crdtstream.observing.walking import KEPT, LaggingGroup, looked_at, most_lagging
 
 
 def group(name: bytes, lag: int) -> LaggingGroup:
