@@ -11,6 +11,7 @@ from crdtstream.core.digest import digest_replica
 from crdtstream.core.values.entry_id import LIBERAL
 from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
+from tests.effort import examples
 from tests.test_bounds import KIB, WIDE, Closed, batch_sizes, settle
 from tests.test_bounds_transactions import expanding
 
@@ -99,7 +100,9 @@ def fault(cluster: Cluster, what: str, other: Limits) -> None:
         cluster.restart(3)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(st.lists(limits(), min_size=REGIONS + 1, max_size=REGIONS + 1), st.lists(STEPS, min_size=1, max_size=12))
 def test_whatever_a_region_accepts_every_member_can_apply(
     bounds: list[Limits], steps: list[tuple[int, object]]

@@ -87,7 +87,7 @@ def answered_entries(cluster: Cluster, adds: int, rng: Random) -> tuple[list[str
     return answered, [str(entry[0]) for entry in entries if isinstance(entry, list)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 2**32), adds=st.integers(0, 30))
 def test_always_keeps_what_was_answered(seed: int, adds: int) -> None:
     answered, kept = answered_entries(Cluster(1, STRICT, "always"), adds, Random(seed))

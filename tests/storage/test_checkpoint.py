@@ -1,6 +1,4 @@
-"""Checkpoints on the simulated disk: slices between any two steps, and a crash at any operation of the disk,
-where everything is small, so that short histories fill many blocks, sections, files and segments.
-"""
+"""Checkpoints on the simulated disk: slices between any two steps, a crash at any operation, everything small."""
 
 from __future__ import annotations
 
@@ -28,6 +26,7 @@ from simulations.cluster import Cluster
 from simulations.disk import SimulatedDisk
 from simulations.machine import Machine
 from simulations.portrait import lasting
+from tests.effort import examples
 from tests.test_convergence import REGIONS, WAIT_MS, act, assert_agreement, settle, steps
 
 LIMITS = Limits(segment_bytes_max=2_000)
@@ -110,10 +109,10 @@ def portraits(cluster: Cluster) -> list[dict[str, Any]]:
     return [lasting(cluster.node(number)) for number in cluster.machines]
 
 
-# Histories
+LONG = settings(max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@LONG
 @given(history=histories, fsync=st.sampled_from(["always", "everysec", "no"]))
 def test_a_start_from_a_checkpoint_is_a_start_from_the_log(history: list[Step], fsync: str) -> None:
     """The twin does the same and never takes a checkpoint."""
@@ -137,7 +136,7 @@ def test_a_start_from_a_checkpoint_is_a_start_from_the_log(history: list[Step], 
     assert_agreement(cluster)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@LONG
 @given(
     history=histories,
     crashes=st.lists(st.tuples(regions, st.integers(0, 2**32)), min_size=1, max_size=4),
