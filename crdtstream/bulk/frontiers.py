@@ -13,12 +13,12 @@ from typing import Final
 from crdtstream.bulk.errors import INVALID_ARGUMENT, NOT_FOUND, BulkError, require_writable
 from crdtstream.bulk.heads import heads_of, removed_through, tree_of
 from crdtstream.connections.context import Context, shown
-from crdtstream.core import effects as fx
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
 from crdtstream.core.lag import entries_read_after
+from crdtstream.core.local_facts import EntriesDelivered, PendingDropped
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.batch_budget import name_excess
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
@@ -167,7 +167,7 @@ class Advancing:
         intervals = OriginIntervals.of({origin: pieces})
         read = entries_read_after(stream, group, Delivery(wanted_in(tree, group, origin, pieces), [], intervals, []))
         now_ms = context.now_ms
-        fact = fx.EntriesDelivered(key, self._group, self._consumer, now_ms, intervals, True, read)
+        fact = EntriesDelivered(key, self._group, self._consumer, now_ms, intervals, True, read)
         context.replica.record(fact)
         self.entries += count
 
@@ -178,7 +178,7 @@ class Advancing:
             return
         before = group.pending.count
         piece = OriginIntervals(origin, previous_id(first) or ID_MIN, min(last, high))
-        context.replica.record(fx.PendingDropped(key, self._group, piece))
+        context.replica.record(PendingDropped(key, self._group, piece))
         self.entries += before - group.pending.count
 
 

@@ -20,11 +20,11 @@ from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_after
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.connections.parking import NO_DEADLINE
-from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
 from crdtstream.core.lag import entries_read_after
+from crdtstream.core.local_facts import EntriesDelivered, PendingClaimed
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.protocols import replies
@@ -120,7 +120,7 @@ class GroupReader(Waiter):
         read = entries_read_after(stream, group, delivery)
         group.deliveries += delivery.count
         noack, intervals = options.noack, delivery.intervals
-        fact = fx.EntriesDelivered(
+        fact = EntriesDelivered(
             key, options.group, options.consumer, context.now_ms, intervals, noack, read, delivery.offer
         )
         context.replica.record_for(stream, group, fact)
@@ -143,7 +143,7 @@ class GroupReader(Waiter):
             claimed.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if claimed:
             attend(context, key, options.group, options.consumer)
-            context.replica.record(fx.PendingClaimed(key, options.group, options.consumer, claimed))
+            context.replica.record(PendingClaimed(key, options.group, options.consumer, claimed))
             group.deliveries += len(claimed)
             group.touch(options.consumer, context.now_ms).active_ms = context.now_ms
         return chunks
@@ -171,7 +171,7 @@ class GroupReader(Waiter):
                 delivered.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if delivered:
             # As in Redis, a read of the history is no change since the last save.
-            context.replica.record_unchanged(fx.PendingClaimed(key, options.group, options.consumer, delivered))
+            context.replica.record_unchanged(PendingClaimed(key, options.group, options.consumer, delivered))
             group.deliveries += len(delivered)
         return len(chunks), chunks
 

@@ -18,9 +18,9 @@ from crdtstream.connections.admission import await_admission, must_wait
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, shown
-from crdtstream.core import effects as fx
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.groups.group import Group
+from crdtstream.core.local_facts import ConsumerCreated, ConsumerDeleted, PendingDropped, PositionSet
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
 from crdtstream.protocols import replies
@@ -52,7 +52,7 @@ def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
     if consumer in group.consumers:
         group.touch(consumer, context.now_ms)
     else:
-        context.replica.record(fx.ConsumerCreated(key, name, consumer, context.now_ms))
+        context.replica.record(ConsumerCreated(key, name, consumer, context.now_ms))
 
 
 # XGROUP
@@ -150,7 +150,7 @@ def xgroup_setid(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if len(argv) not in SETID_ARGUMENTS:
         raise CommandError(bad_arguments(argv[1]))
     position = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_bound(argv[4], 0))
-    context.replica.record(fx.PositionSet(key, argv[3], position, bounded(options.entries_read, stream)))
+    context.replica.record(PositionSet(key, argv[3], position, bounded(options.entries_read, stream)))
     return replies.OK
 
 
@@ -165,7 +165,7 @@ def xgroup_createconsumer(context: Context, client: Client, argv: list[bytes]) -
     _, group = existing_group(context, key, argv[3])
     if argv[4] in group.consumers:
         return replies.ZERO
-    context.replica.record(fx.ConsumerCreated(key, argv[3], argv[4], context.now_ms))
+    context.replica.record(ConsumerCreated(key, argv[3], argv[4], context.now_ms))
     return replies.ONE
 
 
@@ -175,7 +175,7 @@ def xgroup_delconsumer(context: Context, client: Client, argv: list[bytes]) -> R
     if argv[4] not in group.consumers:
         return replies.ZERO
     pending = group.pending.count_of(argv[4])
-    context.replica.record(fx.ConsumerDeleted(key, argv[3], argv[4]))
+    context.replica.record(ConsumerDeleted(key, argv[3], argv[4]))
     return replies.integer(pending)
 
 
@@ -190,7 +190,7 @@ def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
         return replies.ZERO
     dropped, acknowledged = group.pending.find(arguments.parse_entry_ids(argv, 3))
     if acknowledged:
-        context.replica.record_for(stream, group, fx.PendingDropped(key, argv[2], dropped))
+        context.replica.record_for(stream, group, PendingDropped(key, argv[2], dropped))
     return replies.integer(acknowledged)
 
 

@@ -14,7 +14,8 @@ from crdtstream.commands.integers import integer
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
-from crdtstream.core.effects import Key, ProducerRecorded, ProducersConfigured
+from crdtstream.core.effects import Key
+from crdtstream.core.local_facts import ProducerRecorded, ProducersConfigured
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols import replies

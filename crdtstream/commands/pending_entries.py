@@ -18,10 +18,10 @@ from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, shown
-from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import NOBODY, PendingEntries, PendingRow
+from crdtstream.core.local_facts import PendingClaimed, PendingDropped, PositionRaised
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, format_id, parse_id
 from crdtstream.core.values.origin_intervals import OriginIntervals
@@ -227,10 +227,10 @@ class Claims:
         if self._dropped:
             pending = self._group.pending
             pieces = {origin: pending.pieces_of(origin, sorted(ids)) for origin, ids in sorted(self._dropped.items())}
-            context.replica.record(fx.PendingDropped(key, name, OriginIntervals.of(pieces)))
+            context.replica.record(PendingDropped(key, name, OriginIntervals.of(pieces)))
         if self._claimed:
             rows = [(origin, entry_id, *state) for (origin, entry_id), state in self._claimed.items()]
-            context.replica.record(fx.PendingClaimed(key, name, self.consumer, rows))
+            context.replica.record(PendingClaimed(key, name, self.consumer, rows))
             self._group.deliveries += len(rows)
             self._group.touch(self.consumer, context.now_ms).active_ms = context.now_ms
 
@@ -311,7 +311,7 @@ def xclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
     ids = parse_claimed_ids(argv)
     options = parse_claim(argv, 5 + len(ids), now_ms)
     if options.last_id != ID_MIN and options.last_id > group.last_delivered():
-        context.replica.record(fx.PositionRaised(key, argv[2], options.last_id))
+        context.replica.record(PositionRaised(key, argv[2], options.last_id))
     claims = Claims(context, group, argv[3], options.delivered_at(now_ms), options.just_id)
     claims.retries = options.retries
     for entry_id in ids:

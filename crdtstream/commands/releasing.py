@@ -14,9 +14,10 @@ from crdtstream.commands.pending_entries import found_group
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
-from crdtstream.core.effects import Key, PendingClaimed
+from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import NOBODY
+from crdtstream.core.local_facts import PendingClaimed
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols import replies

@@ -17,9 +17,10 @@ from crdtstream.commands.arguments import ACKED, DELREF, KEEPREF
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
-from crdtstream.core.effects import CounterRange, Key, PendingDropped
+from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.range_reading import count_through
+from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.references import ids_of, is_needed, oldest_settled, origins_referring
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot

@@ -13,14 +13,16 @@ Reference: `notify.c` of Redis.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from crdtstream.connections.subscriptions import Subscriptions
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import StampedFact
-from crdtstream.core.effects import Batch, Effect, Key, LocalFact
+from crdtstream.core.effects import Batch, Effect, Key
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.keyspace import Observer
+from crdtstream.core.local_facts import ConsumerCreated, ConsumerDeleted, LocalFact, PositionSet
 from crdtstream.core.replica import Replica
 
 # The letters of `notify-keyspace-events`, in the order in which Redis shows them. A stands for all classes up to d.
@@ -39,6 +41,10 @@ MISS: Final = 1 << LETTERS.index("m")
 ABSENT: Final = 0
 HIDDEN: Final = 1
 VISIBLE: Final = 2
+
+# The class and the name of an event.
+KeyEvent = tuple[int, bytes]
+NO_EVENT: Final[KeyEvent] = (0, b"")
 
 
 def flags_of(text: str) -> int | None:
@@ -142,14 +148,12 @@ class Notifications(Observer):
 
     def _tell(self, effect: Effect, count: int, quiet: bool) -> None:
         """Tell `count` counters of an effect."""
-        if not count or isinstance(effect, fx.MemberEffect):
+        if not count:
             return
         if isinstance(effect, fx.StreamDeleted):
             self._publish_deleted(effect.key, quiet)
             return
-        if isinstance(effect, fx.EntriesAdded | fx.AddCounted | fx.GroupCreated) and not self._before.get(
-            effect.key, 1
-        ):
+        if effect.creates_key() and self._before.get(effect.key, VISIBLE) == ABSENT:
             self._before[effect.key] = VISIBLE
             self.notify(NEW, b"new", effect.key)
         if not quiet:
@@ -166,28 +170,43 @@ class Notifications(Observer):
             self.notify(GENERIC, b"del", key)
 
     def _publish_fact(self, fact: LocalFact) -> None:
-        if isinstance(fact, fx.ConsumerCreated):
+        if isinstance(fact, ConsumerCreated):
             self.notify(STREAM, b"xgroup-createconsumer", fact.key)
-        elif isinstance(fact, fx.ConsumerDeleted):
+        elif isinstance(fact, ConsumerDeleted):
             self.notify(STREAM, b"xgroup-delconsumer", fact.key)
-        elif isinstance(fact, fx.PositionSet):
+        elif isinstance(fact, PositionSet):
             self.notify(STREAM, b"xgroup-setid", fact.key)
 
 
-def event_of(effect: Effect) -> tuple[int, bytes]:
-    """The class and the name of what an effect tells; class 0 for nothing."""
-    if isinstance(effect, fx.EntriesAdded):
-        return STREAM, b"xadd"
-    if isinstance(effect, fx.EntriesRemoved):
-        # With ACKED a trim may leave older entries, and is then marked by having no highest deleted ID.
-        is_trim = effect.trimmed or (effect.ranges and effect.max_deleted is None)
-        return STREAM, b"xtrim" if is_trim else b"xdel"
-    if isinstance(effect, fx.GroupCreated):
-        return STREAM, b"xgroup-create"
-    if isinstance(effect, fx.GroupDestroyed):
-        return STREAM, b"xgroup-destroy"
-    if isinstance(effect, fx.StreamIdSet):
-        return STREAM, b"xsetid"
-    if isinstance(effect, fx.ExpirySet) and effect.expires_ms != VOID_EXPIRY:
-        return GENERIC, b"persist" if effect.expires_ms == NO_EXPIRY else b"expire"
-    return 0, b""
+def event_of(effect: Effect) -> KeyEvent:
+    event = EVENTS[type(effect)]
+    return event if isinstance(event, tuple) else event(effect)
+
+
+def _removed(effect: fx.EntriesRemoved) -> KeyEvent:
+    # With ACKED a trim may leave older entries, and is then marked by having no highest deleted ID.
+    is_trim = effect.trimmed or (effect.ranges and effect.max_deleted is None)
+    return STREAM, b"xtrim" if is_trim else b"xdel"
+
+
+def _expiry_set(effect: fx.ExpirySet) -> KeyEvent:
+    if effect.expires_ms == VOID_EXPIRY:
+        return NO_EVENT
+    return GENERIC, b"persist" if effect.expires_ms == NO_EXPIRY else b"expire"
+
+
+# The event of each effect, or what finds it. Whether a DEL has one depends on the key before (`_publish_deleted`).
+EVENTS: Final[dict[type[Effect], KeyEvent | Callable[[Any], KeyEvent]]] = {
+    fx.EntriesAdded: (STREAM, b"xadd"),
+    fx.EntriesRemoved: _removed,
+    fx.StreamDeleted: (GENERIC, b"del"),
+    fx.StreamIdSet: (STREAM, b"xsetid"),
+    fx.GroupCreated: (STREAM, b"xgroup-create"),
+    fx.GroupDestroyed: (STREAM, b"xgroup-destroy"),
+    fx.Acknowledged: NO_EVENT,
+    fx.ExpirySet: _expiry_set,
+    fx.AddCounted: NO_EVENT,
+    fx.MemberJoined: NO_EVENT,
+    fx.MemberAdmitted: NO_EVENT,
+    fx.MemberEvicted: NO_EVENT,
+}

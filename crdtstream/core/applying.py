@@ -17,53 +17,36 @@ may have grown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final
+
 from crdtstream.core import effects as fx
-from crdtstream.core.effects import Batch, Effect, Key, LocalFact
+from crdtstream.core.changed import Changed
+from crdtstream.core.effects import Batch, Effect, Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
+from crdtstream.core.local_facts import (
+    ConsumerCreated,
+    ConsumerDeleted,
+    EntriesDelivered,
+    LocalFact,
+    PendingClaimed,
+    PendingDropped,
+    PlaceSet,
+    PositionRaised,
+    PositionSet,
+    ProducerRecorded,
+    ProducersConfigured,
+    ProducersFact,
+)
 from crdtstream.core.members import Members
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.whole_state import WholeState
 
 StampedFact = tuple[int, LocalFact]
-
-
-class Changed:
-    """The touched keys and the dirty groups, each in the order in which they changed first."""
-
-    __slots__ = ("dirty", "dirtying", "touched", "touching")
-
-    def __init__(self) -> None:
-        self.dirty: dict[tuple[Key, bytes], None] = {}
-        self.touched: dict[Key, None] = {}
-        # The stream of the local add before, if its key is touched already.
-        self.touching: Stream | None = None
-        # The group that became dirty last, while it is.
-        self.dirtying: Group | None = None
-
-    def drain_touched(self) -> list[Key]:
-        """Return and clear the keys whose readers may find something new, in the order in which they were touched."""
-        touched = list(self.touched)
-        self.touched.clear()
-        self.touching = None
-        return touched
-
-    def record_dirty(self, key: Key, name: bytes, group: Group) -> None:
-        # Consecutive facts are mostly about one group: comparing it spares hashing three names.
-        if group is not self.dirtying:
-            self.dirty[(key, name)] = None
-            self.dirtying = group
-
-    def forget_dirty(self, dirty: tuple[Key, bytes]) -> None:
-        self.dirty.pop(dirty, None)
-        self.dirtying = None
-
-    def dirty_all(self, key: Key, stream: Stream) -> None:
-        for name in stream.groups:
-            self.dirty[(key, name)] = None
 
 
 class Applied:
@@ -303,7 +286,7 @@ class Applied:
     def apply(self, origin: int, counter: int, context: VersionVector, effect: Effect) -> None:
         """Apply one effect; the caller advances the vector."""
         if isinstance(effect, fx.MemberEffect):
-            self._apply_to_members((origin, counter), effect, context)
+            self._void_ended(MEMBER_RULES[type(effect)](self.members, (origin, counter), context, effect))
             return
         key, keyspace, changed = effect.key, self.keyspace, self.changed
         if keyspace.observers:
@@ -318,46 +301,11 @@ class Applied:
                 # It exists now and has no tombstones, so nothing remains to be collected.
                 changed.touched[key] = None
                 return
-        elif isinstance(effect, fx.EntriesRemoved):
-            stream.apply_removed(origin, counter, effect.ranges, effect.trimmed, effect.max_deleted)
-            if effect.references:
-                stream.drop_references(origin, counter, effect.references)
-            changed.dirty_all(key, stream)
-        elif isinstance(effect, fx.Acknowledged):
-            group = stream.groups.get(effect.group)
-            if group is not None and group.apply_runs(effect.creates, effect.runs, origin == self.origin):
-                changed.dirty[(key, effect.group)] = None
+        elif not _apply_to_stream(Change(self, stream, origin, counter, context), effect):
             keyspace.record_remains(key, stream)
-            # No reader finds anything new after an acknowledgement, so the key is not touched.
             return
-        elif isinstance(effect, fx.GroupCreated):
-            if not self.members.voids(origin, counter):
-                stream.apply_group_created((origin, counter), context, effect.group, effect.start, effect.entries_read)
-        elif isinstance(effect, fx.GroupDestroyed):
-            stream.apply_group_destroyed(origin, counter, context, effect.group)
-        elif isinstance(effect, fx.StreamDeleted):
-            stream.apply_deleted(origin, counter, context, effect.counts)
-            keyspace.deadlines.schedule(key, stream.expires_ms)
-        elif isinstance(effect, fx.StreamIdSet):
-            stream.apply_id_set(origin, counter, effect.last_id, effect.max_deleted, effect.offset, effect.weight)
-        elif isinstance(effect, fx.ExpirySet):
-            stream.apply_expiry_set(origin, counter, context, effect.expires_ms)
-            keyspace.deadlines.schedule(key, stream.expires_ms)
-        elif isinstance(effect, fx.AddCounted):
-            stream.apply_add_counted(origin, counter, effect.first, effect.before)
-        else:
-            raise AssertionError(f"no rule applies {type(effect).__name__}")
         changed.touched[key] = None
         keyspace.record_remains(key, stream)
-
-    def _apply_to_members(self, dot: Dot, effect: fx.MemberEffect, context: VersionVector) -> None:
-        members = self.members
-        if isinstance(effect, fx.MemberEvicted):
-            self._void_ended(members.apply_evicted(dot, effect.origin, effect.through, effect.successor, context))
-        elif isinstance(effect, fx.MemberAdmitted):
-            self._void_ended(members.apply_admitted(dot, (effect.origin, effect.counter), effect.by_all, context))
-        else:
-            members.apply_joined(dot, effect.origin)
 
     def _void_ended(self, origins: list[int]) -> None:
         """Void the group creates of origins that have ended, or that ended earlier than was known."""
@@ -370,7 +318,7 @@ class Applied:
 
     def apply_fact(self, fact: LocalFact) -> None:
         stream = self.keyspace.known(fact.key)
-        if stream is not None and isinstance(fact, fx.ProducersFact):
+        if stream is not None and isinstance(fact, ProducersFact):
             self._fact_count += 1
             _apply_to_producers(stream, fact)
             return
@@ -389,46 +337,150 @@ class Applied:
             assert self.vector.descends(context), f"the context of origin {origin} exceeds what was applied"
 
 
+class Change:
+    """An effect that is applied to a stream: its dot, and what its origin had seen."""
+
+    __slots__ = ("applied", "context", "counter", "origin", "stream")
+
+    def __init__(self, applied: Applied, stream: Stream, origin: int, counter: int, context: VersionVector) -> None:
+        self.applied = applied
+        self.stream = stream
+        self.origin = origin
+        self.counter = counter
+        self.context = context
+
+
+def _apply_to_stream(change: Change, effect: Effect) -> bool:
+    """Apply an effect to its stream; return whether readers of the stream may find something new."""
+    if isinstance(effect, fx.Acknowledged):
+        return _apply_acknowledged(change, effect)
+    return STREAM_RULES[type(effect)](change, effect)
+
+
+def _apply_removed(change: Change, effect: fx.EntriesRemoved) -> bool:
+    change.stream.apply_removed(change.origin, change.counter, effect.ranges, effect.trimmed, effect.max_deleted)
+    if effect.references:
+        change.stream.drop_references(change.origin, change.counter, effect.references)
+    change.applied.changed.dirty_all(effect.key, change.stream)
+    return True
+
+
+def _apply_acknowledged(change: Change, effect: fx.Acknowledged) -> bool:
+    group = change.stream.groups.get(effect.group)
+    if group is not None and group.apply_runs(effect.creates, effect.runs, change.origin == change.applied.origin):
+        change.applied.changed.dirty[(effect.key, effect.group)] = None
+    return False
+
+
+def _apply_group_created(change: Change, effect: fx.GroupCreated) -> bool:
+    dot = (change.origin, change.counter)
+    if not change.applied.members.voids(change.origin, change.counter):
+        change.stream.apply_group_created(dot, change.context, effect.group, effect.start, effect.entries_read)
+    return True
+
+
+def _apply_group_destroyed(change: Change, effect: fx.GroupDestroyed) -> bool:
+    change.stream.apply_group_destroyed(change.origin, change.counter, change.context, effect.group)
+    return True
+
+
+def _apply_deleted(change: Change, effect: fx.StreamDeleted) -> bool:
+    change.stream.apply_deleted(change.origin, change.counter, change.context, effect.counts)
+    change.applied.keyspace.deadlines.schedule(effect.key, change.stream.expires_ms)
+    return True
+
+
+def _apply_id_set(change: Change, effect: fx.StreamIdSet) -> bool:
+    change.stream.apply_id_set(
+        change.origin, change.counter, effect.last_id, effect.max_deleted, effect.offset, effect.weight
+    )
+    return True
+
+
+def _apply_expiry_set(change: Change, effect: fx.ExpirySet) -> bool:
+    change.stream.apply_expiry_set(change.origin, change.counter, change.context, effect.expires_ms)
+    change.applied.keyspace.deadlines.schedule(effect.key, change.stream.expires_ms)
+    return True
+
+
+def _apply_add_counted(change: Change, effect: fx.AddCounted) -> bool:
+    change.stream.apply_add_counted(change.origin, change.counter, effect.first, effect.before)
+    return True
+
+
+def _apply_joined(members: Members, dot: Dot, _context: VersionVector, effect: fx.MemberJoined) -> list[int]:
+    members.apply_joined(dot, effect.origin)
+    return []
+
+
+def _apply_admitted(members: Members, dot: Dot, context: VersionVector, effect: fx.MemberAdmitted) -> list[int]:
+    return members.apply_admitted(dot, (effect.origin, effect.counter), effect.by_all, context)
+
+
+def _apply_evicted(members: Members, dot: Dot, context: VersionVector, effect: fx.MemberEvicted) -> list[int]:
+    return members.apply_evicted(dot, effect.origin, effect.through, effect.successor, context)
+
+
+# What applies an effect to its stream; it returns whether readers of the stream may find something new. The frequent
+# ones, `EntriesAdded` and `Acknowledged`, are told apart before: compiled, a comparison costs less than a look-up.
+STREAM_RULES: Final[dict[type[Effect], Callable[[Change, Any], bool]]] = {
+    fx.EntriesRemoved: _apply_removed,
+    fx.GroupCreated: _apply_group_created,
+    fx.GroupDestroyed: _apply_group_destroyed,
+    fx.StreamDeleted: _apply_deleted,
+    fx.StreamIdSet: _apply_id_set,
+    fx.ExpirySet: _apply_expiry_set,
+    fx.AddCounted: _apply_add_counted,
+}
+# What applies an effect to the table of members; it returns the origins that have ended, or that ended earlier than was
+# known.
+MEMBER_RULES: Final[dict[type[Effect], Callable[[Members, Dot, VersionVector, Any], list[int]]]] = {
+    fx.MemberJoined: _apply_joined,
+    fx.MemberAdmitted: _apply_admitted,
+    fx.MemberEvicted: _apply_evicted,
+}
+
+
 def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
     """Apply one local fact; true if the group's runs may have grown."""
-    if isinstance(fact, fx.EntriesDelivered):
+    if isinstance(fact, EntriesDelivered):
         group.apply_delivered(stream.trees, fact.consumer, fact.now_ms, fact.intervals, fact.noack, fact.offer)
         group.entries_read = fact.entries_read
         return fact.noack
-    if isinstance(fact, fx.PendingDropped):
+    if isinstance(fact, PendingDropped):
         group.apply_dropped(fact.intervals)
         return True
-    if isinstance(fact, fx.PendingClaimed):
+    if isinstance(fact, PendingClaimed):
         group.apply_claimed(fact.consumer, fact.rows)
         return False
-    if isinstance(fact, fx.ConsumerCreated):
+    if isinstance(fact, ConsumerCreated):
         group.touch(fact.consumer, fact.now_ms)
         return False
-    if isinstance(fact, fx.ConsumerDeleted):
+    if isinstance(fact, ConsumerDeleted):
         group.apply_consumer_deleted(stream.trees, fact.consumer)
         return True
-    if isinstance(fact, fx.PositionSet):
+    if isinstance(fact, PositionSet):
         group.apply_position_set(stream.trees, fact.position, fact.entries_read)
         return True
-    if isinstance(fact, fx.PositionRaised):
+    if isinstance(fact, PositionRaised):
         group.apply_position_raised(stream.trees, fact.entry_id)
         return False
-    if isinstance(fact, fx.PlaceSet):
+    if isinstance(fact, PlaceSet):
         group.apply_place_set(fact.floor, fact.delivered, fact.skipped, fact.replay)
         group.entries_read = fact.entries_read
         return True
     raise AssertionError(f"no rule applies {type(fact).__name__}")
 
 
-def _apply_to_producers(stream: Stream, fact: fx.ProducersFact) -> None:
+def _apply_to_producers(stream: Stream, fact: ProducersFact) -> None:
     producers = stream.producers
     if producers is None:
         producers = stream.producers = Producers()
-    if isinstance(fact, fx.ProducerRecorded):
+    if isinstance(fact, ProducerRecorded):
         producers.record(fact.producer, fact.name, fact.entry_id, fact.now_ms)
         producers.forget(fact.producer, fact.since_ms, fact.entries_max)
         producers.added += 1
         return
-    assert isinstance(fact, fx.ProducersConfigured), f"no rule applies {type(fact).__name__}"
+    assert isinstance(fact, ProducersConfigured), f"no rule applies {type(fact).__name__}"
     producers.duration_s, producers.entries_max = fact.duration_s, fact.entries_max
     producers.clear()

@@ -1,12 +1,16 @@
-"""Effects and local facts: what happens to streams, as immutable values.
+"""Effects: what happens to streams and is replicated, as immutable values.
 
-**Effects** are replicated: prepared at their origin, applied everywhere, each named by a dot. **Local facts** concern
-what only one region knows (consumers, pending entries, cursors): they are logged there and never sent.
+They are prepared at their origin, applied everywhere, and each is named by a dot. What only one region knows is in
+local_facts.py.
 
 Effects travel in a `Batch`: one origin, one contiguous range of counters, one causal context. In the context, the
 component of the batch's own origin is the batch's first counter minus 1; for an effect inside the batch it is that
 effect's counter minus 1. The contexts of an origin only grow, so a batch carries only what its context gained since the
 origin's previous batch; the first batch carries its context in full.
+
+What follows from an effect alone is a method here. What another module does for each class is one table there, with a
+row for each: the rules that apply effects (core/applying.py), their rows on the wire (protocols/effect_rows.py), and
+their keyspace events (connections/notifications.py). `tests/core/test_effects.py` refuses a table that lacks a class.
 
 A `Key` is `(database, name)`; effects on the table of members concern no key and have `NO_KEY`. Intervals of IDs are
 `(from, to]`: the lower bound open, the upper closed. Ranges of counters are closed on both sides.
@@ -20,19 +24,33 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.entries.block import Block
+from crdtstream.core.sizes import (
+    COUNT_BYTES,
+    EFFECT_BYTES,
+    ENTRY_BYTES,
+    INTERVAL_BYTES,
+    ORIGIN_BYTES,
+    RANGE_BYTES,
+    START_BYTES,
+)
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
 from crdtstream.core.values.intervals import Interval
-from crdtstream.core.values.origin_intervals import OriginIntervals
 
 Key = tuple[int, bytes]
 CounterRange = tuple[int, int]
 
-# The offer of a delivery that no read of the group found.
-NOT_OFFERED: Final = 0
 UNKNOWN_ENTRIES_READ: Final = -1
 # The key of effects that concern no stream: there is no database -1.
 NO_KEY: Key = (-1, b"")
+
+# What an effect demands of a region that is short of room, in ascending order: it changes members and nothing else, it
+# makes data less, or it does little of neither, as acknowledgements do, which are many and free nothing on the disk.
+# Any other brings data.
+MEMBERS: Final = 0
+REMOVALS: Final = 1
+SMALL: Final = 2
+DATA: Final = 3
 
 
 class Position:
@@ -72,6 +90,22 @@ class Effect:
         self.key = key
         self.width = 1
 
+    def bytes_max(self) -> int:
+        """Return an upper bound of the bytes that the effect takes in a batch (core/sizes.py)."""
+        return EFFECT_BYTES + len(self.key[1])
+
+    def named_dots(self) -> list[Dot]:
+        """Return the dots that the effect names: of a range or a count its last one."""
+        return []
+
+    def demand(self) -> int:
+        """Return `MEMBERS`, `REMOVALS`, `SMALL` or `DATA`."""
+        return DATA
+
+    def creates_key(self) -> bool:
+        """Return whether the effect makes its key exist."""
+        return False
+
 
 class EntriesAdded(Effect):
     """Entries appended to their origin's tree: block[low:high], one counter for each.
@@ -96,6 +130,12 @@ class EntriesAdded(Effect):
         self.high += count
         self.width += count
 
+    def bytes_max(self) -> int:
+        return super().bytes_max() + ENTRY_BYTES * self.width + self.block.byte_size(self.low, self.high)
+
+    def creates_key(self) -> bool:
+        return True
+
 
 class AddCounted(Effect):
     """An add without an entry, which makes the copy of an empty stream exist. `first`, `before`: see `EntriesAdded`."""
@@ -106,6 +146,9 @@ class AddCounted(Effect):
         super().__init__(key)
         self.first = first
         self.before = before
+
+    def creates_key(self) -> bool:
+        return True
 
 
 class EntriesRemoved(Effect):
@@ -130,6 +173,16 @@ class EntriesRemoved(Effect):
         self.max_deleted = max_deleted
         self.references: dict[int, list[Interval]] = references or {}
 
+    def bytes_max(self) -> int:
+        size = sum([ORIGIN_BYTES + RANGE_BYTES * len(ranges) for ranges in self.ranges.values()])
+        return super().bytes_max() + size + _intervals_bytes(self.references)
+
+    def named_dots(self) -> list[Dot]:
+        return [(origin, high) for origin, ranges in self.ranges.items() for _, high in ranges]
+
+    def demand(self) -> int:
+        return REMOVALS
+
 
 class StreamDeleted(Effect):
     """DEL: removes everything its context covers, and every group; `counts` is the adds it saw: origin -> (first,
@@ -141,6 +194,15 @@ class StreamDeleted(Effect):
     def __init__(self, key: Key, counts: dict[int, tuple[int, int]]) -> None:
         super().__init__(key)
         self.counts = counts
+
+    def bytes_max(self) -> int:
+        return super().bytes_max() + COUNT_BYTES * len(self.counts)
+
+    def named_dots(self) -> list[Dot]:
+        return [(origin, last_of_count(first, added)) for origin, (first, added) in self.counts.items()]
+
+    def demand(self) -> int:
+        return REMOVALS
 
 
 class StreamIdSet(Effect):
@@ -169,6 +231,9 @@ class ExpirySet(Effect):
         super().__init__(key)
         self.expires_ms = expires_ms
 
+    def demand(self) -> int:
+        return SMALL
+
 
 class GroupCreated(Effect):
     """XGROUP CREATE: its dot becomes one of the group's create dots if its context covers every tombstone."""
@@ -181,6 +246,12 @@ class GroupCreated(Effect):
         self.start = start
         self.entries_read = entries_read
 
+    def bytes_max(self) -> int:
+        return super().bytes_max() + len(self.group) + START_BYTES * len(self.start.ids)
+
+    def creates_key(self) -> bool:
+        return True
+
 
 class GroupDestroyed(Effect):
     """XGROUP DESTROY: a tombstone for one group."""
@@ -190,6 +261,12 @@ class GroupDestroyed(Effect):
     def __init__(self, key: Key, group: bytes) -> None:
         super().__init__(key)
         self.group = group
+
+    def bytes_max(self) -> int:
+        return super().bytes_max() + len(self.group)
+
+    def demand(self) -> int:
+        return REMOVALS
 
 
 class Acknowledged(Effect):
@@ -203,6 +280,16 @@ class Acknowledged(Effect):
         self.creates = creates
         self.runs = runs
 
+    def bytes_max(self) -> int:
+        size = len(self.group) + ORIGIN_BYTES * len(self.creates)
+        return super().bytes_max() + size + _intervals_bytes(self.runs)
+
+    def named_dots(self) -> list[Dot]:
+        return self.creates
+
+    def demand(self) -> int:
+        return SMALL
+
 
 class MemberEffect(Effect):
     """A change of the table of members (core/members.py)."""
@@ -212,6 +299,9 @@ class MemberEffect(Effect):
     def __init__(self, origin: int) -> None:
         super().__init__(NO_KEY)
         self.origin = origin
+
+    def demand(self) -> int:
+        return MEMBERS
 
 
 class MemberJoined(MemberEffect):
@@ -232,6 +322,9 @@ class MemberAdmitted(MemberEffect):
         self.counter = counter
         self.by_all = by_all
 
+    def named_dots(self) -> list[Dot]:
+        return [(self.origin, self.counter)]
+
 
 class MemberEvicted(MemberEffect):
     """The membership of origin `origin` has ended; its group creates above the counter `through` are void. `successor`
@@ -244,6 +337,18 @@ class MemberEvicted(MemberEffect):
         super().__init__(origin)
         self.through = through
         self.successor = successor
+
+    def named_dots(self) -> list[Dot]:
+        return [(self.origin, self.through)]
+
+
+def last_of_count(first: int, added: int) -> int:
+    """Return the highest counter that a count with this first counter and this many adds must reach; 0 for no adds."""
+    return first + added - 1 if added else 0
+
+
+def _intervals_bytes(intervals: dict[int, list[Interval]]) -> int:
+    return sum([ORIGIN_BYTES + INTERVAL_BYTES * len(pieces) for pieces in intervals.values()])
 
 
 class Batch:
@@ -264,170 +369,3 @@ class Batch:
         assert self.effects, "an empty batch"
         assert self.context.get(self.origin) in (0, self.first - 1), "the context's own component is not first - 1"
         assert sum(effect.width for effect in self.effects) == self.last - self.first + 1, "widths do not add up"
-
-
-class LocalFact:
-    """Something that only this region knows about a group, or about a stream, with an empty name of a group."""
-
-    __slots__ = ("group", "key")
-
-    def __init__(self, key: Key, group: bytes) -> None:
-        self.key = key
-        self.group = group
-
-
-class ConsumerCreated(LocalFact):
-    __slots__ = ("consumer", "now_ms")
-
-    def __init__(self, key: Key, group: bytes, consumer: bytes, now_ms: int) -> None:
-        super().__init__(key, group)
-        self.consumer = consumer
-        self.now_ms = now_ms
-
-
-class ConsumerDeleted(LocalFact):
-    __slots__ = ("consumer",)
-
-    def __init__(self, key: Key, group: bytes, consumer: bytes) -> None:
-        super().__init__(key, group)
-        self.consumer = consumer
-
-
-class EntriesDelivered(LocalFact):
-    """The live entries inside `intervals` were delivered to a consumer; with `noack` they count as acknowledged.
-    `offer` is the number of the delivery if this process has just read it from the group; it is not logged.
-    """
-
-    __slots__ = ("consumer", "entries_read", "intervals", "noack", "now_ms", "offer")
-
-    def __init__(
-        self,
-        key: Key,
-        group: bytes,
-        consumer: bytes,
-        now_ms: int,
-        intervals: OriginIntervals,
-        noack: bool,
-        entries_read: int,
-        offer: int = NOT_OFFERED,
-    ) -> None:
-        super().__init__(key, group)
-        self.consumer = consumer
-        self.now_ms = now_ms
-        self.offer = offer
-        self.intervals = intervals
-        self.noack = noack
-        self.entries_read = entries_read
-
-
-class PendingClaimed(LocalFact):
-    """Pending entries change owner, delivery time and count; rows are (origin, ID, delivered_ms, deliveries)."""
-
-    __slots__ = ("consumer", "rows")
-
-    def __init__(self, key: Key, group: bytes, consumer: bytes, rows: list[tuple[int, EntryId, int, int]]) -> None:
-        super().__init__(key, group)
-        self.consumer = consumer
-        self.rows = rows
-
-
-class PendingDropped(LocalFact):
-    """Pending entries inside these intervals leave: acknowledged, or found deleted by a claim."""
-
-    __slots__ = ("intervals",)
-
-    def __init__(self, key: Key, group: bytes, intervals: OriginIntervals) -> None:
-        super().__init__(key, group)
-        self.intervals = intervals
-
-
-class PositionSet(LocalFact):
-    """XGROUP SETID: the group's cursor is set, forwards or backwards."""
-
-    __slots__ = ("entries_read", "position")
-
-    def __init__(self, key: Key, group: bytes, position: Position, entries_read: int) -> None:
-        super().__init__(key, group)
-        self.position = position
-        self.entries_read = entries_read
-
-
-class PositionRaised(LocalFact):
-    """XCLAIM LASTID: the group's cursor is raised, so nothing at or below the ID is delivered any more."""
-
-    __slots__ = ("entry_id",)
-
-    def __init__(self, key: Key, group: bytes, entry_id: EntryId) -> None:
-        super().__init__(key, group)
-        self.entry_id = entry_id
-
-
-class PlaceSet(LocalFact):
-    """A group of a copy has been read as far as that of the source: its floor, and by origin what this region
-    delivered, skipped and wants again (core/groups/group.py).
-    """
-
-    __slots__ = ("delivered", "entries_read", "floor", "replay", "skipped")
-
-    def __init__(
-        self,
-        key: Key,
-        group: bytes,
-        floor: Position,
-        delivered: dict[int, list[Interval]],
-        skipped: dict[int, list[Interval]],
-        replay: dict[int, list[Interval]],
-        entries_read: int,
-    ) -> None:
-        super().__init__(key, group)
-        self.floor = floor
-        self.delivered = delivered
-        self.skipped = skipped
-        self.replay = replay
-        self.entries_read = entries_read
-
-
-class ProducersFact(LocalFact):
-    """A local fact about the idempotent adds of a stream (core/idempotence.py)."""
-
-    __slots__ = ()
-
-    def __init__(self, key: Key) -> None:
-        super().__init__(key, b"")
-
-
-class ProducerRecorded(ProducersFact):
-    """A producer added an entry under an idempotent ID (`name`), or XIDMPRECORD says so; what was recorded up to
-    `since_ms` has expired, and a producer has at most `entries_max` records.
-    """
-
-    __slots__ = ("entries_max", "entry_id", "name", "now_ms", "producer", "since_ms")
-
-    def __init__(
-        self,
-        key: Key,
-        producer: bytes,
-        name: bytes,
-        entry_id: EntryId,
-        now_ms: int,
-        since_ms: int,
-        entries_max: int,
-    ) -> None:
-        super().__init__(key)
-        self.producer = producer
-        self.name = name
-        self.entry_id = entry_id
-        self.now_ms = now_ms
-        self.since_ms = since_ms
-        self.entries_max = entries_max
-
-
-class ProducersConfigured(ProducersFact):
-    """XCFGSET: how long and how many records are kept from now on; those that there are go. None: as configured."""
-
-    __slots__ = ("duration_s", "entries_max")
-
-    def __init__(self, key: Key, duration_s: int | None, entries_max: int | None) -> None:
-        super().__init__(key)
-        self.duration_s = duration_s
-        self.entries_max = entries_max

@@ -14,12 +14,19 @@ here, so it is delivered again.
 
 from __future__ import annotations
 
-from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.entries.merging import merge
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingRow
 from crdtstream.core.idempotence import Producers
+from crdtstream.core.local_facts import (
+    ConsumerCreated,
+    EntriesDelivered,
+    PendingClaimed,
+    PlaceSet,
+    ProducerRecorded,
+    ProducersConfigured,
+)
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.stream_copy import copy_stream
@@ -194,7 +201,7 @@ def put_group(replica: Replica, key: Key, copy: GroupCopy) -> None:
     replica.settle(key, copy.name, of_origin(origin, copy.settled))
     floor = Position(copy.floor_default, {origin: copy.floor})
     sets = [of_origin(origin, known) for known in (copy.delivered, copy.skipped, copy.replay)]
-    replica.record(fx.PlaceSet(key, copy.name, floor, sets[0], sets[1], sets[2], copy.entries_read))
+    replica.record(PlaceSet(key, copy.name, floor, sets[0], sets[1], sets[2], copy.entries_read))
     put_consumers(replica, key, copy.name, copy.consumers, copy.pending)
 
 
@@ -212,21 +219,21 @@ def put_consumers(
     for consumer, seen_ms, active_ms in consumers:
         if active_ms >= 0:
             # A delivery of nothing says when the consumer was active.
-            replica.record(fx.EntriesDelivered(key, name, consumer, active_ms, NOTHING, False, entries_read))
-        replica.record(fx.ConsumerCreated(key, name, consumer, seen_ms))
+            replica.record(EntriesDelivered(key, name, consumer, active_ms, NOTHING, False, entries_read))
+        replica.record(ConsumerCreated(key, name, consumer, seen_ms))
     held: dict[bytes, list[tuple[int, EntryId, int, int]]] = {}
     for row in pending:
         held.setdefault(row.consumer, []).append((origin, row.entry_id, row.delivered_ms, row.deliveries))
     for consumer, rows in held.items():
-        replica.record(fx.PendingClaimed(key, name, consumer, rows))
+        replica.record(PendingClaimed(key, name, consumer, rows))
 
 
 def put_producers(replica: Replica, key: Key, producers: Producers) -> None:
     """The records with the times at which they were made; none has expired then."""
-    replica.record(fx.ProducersConfigured(key, producers.duration_s, producers.entries_max))
+    replica.record(ProducersConfigured(key, producers.duration_s, producers.entries_max))
     rows = producers.rows()
     for producer, name, entry_id, at_ms in rows:
-        fact = fx.ProducerRecorded(key, producer, name, entry_id, at_ms, -1, len(rows))
+        fact = ProducerRecorded(key, producer, name, entry_id, at_ms, -1, len(rows))
         replica.record(fact)
     stream = replica.keyspace.known(key)
     assert stream is not None and stream.producers is not None, "the copy does not exist"

@@ -24,17 +24,19 @@ acknowledgement never outlives the group it was made under.
 from __future__ import annotations
 
 from crdtstream.core import effects as fx
-from crdtstream.core.applying import Applied, Changed, StampedFact
-from crdtstream.core.effects import Batch, CounterRange, Effect, Key, LocalFact, Position
+from crdtstream.core.applying import Applied, StampedFact
+from crdtstream.core.changed import Changed
+from crdtstream.core.effects import Batch, CounterRange, Effect, Key, Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.encoding import encode_named, id_reply
 from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import Keyspace
+from crdtstream.core.local_facts import LocalFact
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.removal_parts import PIECE_BYTES, parts_of
-from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES, effect_bytes
+from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.batch_budget import BatchBudget
 from crdtstream.core.values.causality import Dot, region_of
@@ -269,7 +271,7 @@ class Replica:
         if not self._effects:
             self._first = counter
         self._effects.append(effect)
-        self.budget.open_bytes += effect_bytes(effect)
+        self.budget.open_bytes += effect.bytes_max()
         applied.apply(applied.origin, counter, applied.vector, effect)
         applied.vector.advance(applied.origin, counter + effect.width - 1)
 

@@ -18,7 +18,8 @@ from typing import Final
 import msgpack
 from librt.strings import BytesWriter
 
-from crdtstream.core.effects import Batch, Effect, EntriesAdded, LocalFact
+from crdtstream.core.effects import Batch, Effect, EntriesAdded
+from crdtstream.core.local_facts import LocalFact
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.columns import (
     CodecError,
@@ -35,7 +36,7 @@ from crdtstream.protocols.columns import (
     read_vector,
     vector_column,
 )
-from crdtstream.protocols.effect_rows import added_head, effect_row, read_effect
+from crdtstream.protocols.effect_rows import added_head, effect_row, entries_added_row, read_effect
 from crdtstream.protocols.fact_rows import read_fact, write_fact
 from crdtstream.protocols.msgpack_writing import write_number, write_row
 from crdtstream.protocols.rows import Rows, after_first_row, first_row
@@ -154,10 +155,12 @@ def batch_parts(batch: Batch) -> list[bytes]:
     packer.pack((batch.origin, batch.first, batch.last, seen))
     parts: list[bytes] = []
     for effect in batch.effects:
-        if isinstance(effect, EntriesAdded) and effect.block.byte_size(effect.low, effect.high) >= _LARGE_BYTES:
-            _add_large(parts, packer, effect)
-        else:
+        if not isinstance(effect, EntriesAdded):
             packer.pack(effect_row(effect))
+        elif effect.block.byte_size(effect.low, effect.high) < _LARGE_BYTES:
+            packer.pack(entries_added_row(effect))
+        else:
+            _add_large(parts, packer, effect)
     parts.append(packer.bytes())
     return parts
 

@@ -12,8 +12,9 @@ IDs ascend and that each entry is a valid reply.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 from librt.strings import BytesWriter
 
@@ -28,7 +29,6 @@ from crdtstream.core.effects import (
     GroupCreated,
     GroupDestroyed,
     MemberAdmitted,
-    MemberEffect,
     MemberEvicted,
     MemberJoined,
     Position,
@@ -73,52 +73,14 @@ _ADD_COUNTED: Final = 9
 _MEMBER_JOINED: Final = 10
 _MEMBER_EVICTED: Final = 11
 _MEMBER_ADMITTED: Final = 12
-# By kind, the name and how many values its rows have.
-_SHAPES: Final = {
-    _ENTRIES_ADDED: ("EntriesAdded", (9,)),
-    # A row without references ends before them, as all rows did up to format 2.
-    _ENTRIES_REMOVED: ("EntriesRemoved", (6, 7)),
-    _STREAM_DELETED: ("StreamDeleted", (4,)),
-    _STREAM_ID_SET: ("StreamIdSet", (7,)),
-    _GROUP_CREATED: ("GroupCreated", (7,)),
-    _GROUP_DESTROYED: ("GroupDestroyed", (4,)),
-    _ACKNOWLEDGED: ("Acknowledged", (6,)),
-    _EXPIRY_SET: ("ExpirySet", (4,)),
-    _ADD_COUNTED: ("AddCounted", (5,)),
-    _MEMBER_JOINED: ("MemberJoined", (2,)),
-    _MEMBER_EVICTED: ("MemberEvicted", (4,)),
-    _MEMBER_ADMITTED: ("MemberAdmitted", (4,)),
-}
 
 
 def effect_row(effect: Effect) -> Row:
-    if isinstance(effect, MemberEffect):
-        return _member_row(effect)
-    database, name = effect.key
-    if isinstance(effect, EntriesAdded):
-        return (*added_head(effect), effect.block.entry_slice(effect.low, effect.high))
-    if isinstance(effect, EntriesRemoved):
-        ranges = grouped_column([(origin, flat(pairs)) for origin, pairs in sorted(effect.ranges.items())])
-        row = (_ENTRIES_REMOVED, database, name, ranges, effect.trimmed, effect.max_deleted)
-        return (*row, intervals_column(effect.references)) if effect.references else row
-    if isinstance(effect, StreamDeleted):
-        counts = grouped_column([(origin, [*count]) for origin, count in sorted(effect.counts.items())])
-        return (_STREAM_DELETED, database, name, counts)
-    if isinstance(effect, StreamIdSet):
-        ids = (effect.last_id, effect.max_deleted)
-        return (_STREAM_ID_SET, database, name, *ids, effect.offset, effect.weight)
-    if isinstance(effect, GroupCreated):
-        start = position_values(effect.start)
-        return (_GROUP_CREATED, database, name, effect.group, *start, effect.entries_read)
-    if isinstance(effect, GroupDestroyed):
-        return (_GROUP_DESTROYED, database, name, effect.group)
-    if isinstance(effect, ExpirySet):
-        return (_EXPIRY_SET, database, name, effect.expires_ms)
-    if isinstance(effect, AddCounted):
-        return (_ADD_COUNTED, database, name, effect.first, effect.before)
-    assert isinstance(effect, Acknowledged), f"no encoding for a {type(effect).__name__}"
-    creates = column(flat(effect.creates))
-    return (_ACKNOWLEDGED, database, name, effect.group, creates, intervals_column(effect.runs))
+    return _WRITERS[type(effect)](effect)
+
+
+def entries_added_row(effect: EntriesAdded) -> Row:
+    return (*added_head(effect), effect.block.entry_slice(effect.low, effect.high))
 
 
 def added_head(effect: EntriesAdded) -> Row:
@@ -128,60 +90,80 @@ def added_head(effect: EntriesAdded) -> Row:
     return (_ENTRIES_ADDED, database, name, effect.first, effect.before, *columns)
 
 
-def _member_row(effect: MemberEffect) -> Row:
-    if isinstance(effect, MemberEvicted):
-        return (_MEMBER_EVICTED, effect.origin, effect.through, effect.successor)
-    if isinstance(effect, MemberAdmitted):
-        return (_MEMBER_ADMITTED, effect.origin, effect.counter, effect.by_all)
+def _entries_removed_row(effect: EntriesRemoved) -> Row:
+    ranges = grouped_column([(origin, flat(pairs)) for origin, pairs in sorted(effect.ranges.items())])
+    row = (_ENTRIES_REMOVED, effect.key[0], effect.key[1], ranges, effect.trimmed, effect.max_deleted)
+    return (*row, intervals_column(effect.references)) if effect.references else row
+
+
+def _stream_deleted_row(effect: StreamDeleted) -> Row:
+    counts = grouped_column([(origin, [*count]) for origin, count in sorted(effect.counts.items())])
+    return (_STREAM_DELETED, effect.key[0], effect.key[1], counts)
+
+
+def _stream_id_set_row(effect: StreamIdSet) -> Row:
+    database, name = effect.key
+    return (_STREAM_ID_SET, database, name, effect.last_id, effect.max_deleted, effect.offset, effect.weight)
+
+
+def _group_created_row(effect: GroupCreated) -> Row:
+    database, name = effect.key
+    default, ids = position_values(effect.start)
+    return (_GROUP_CREATED, database, name, effect.group, default, ids, effect.entries_read)
+
+
+def _group_destroyed_row(effect: GroupDestroyed) -> Row:
+    return (_GROUP_DESTROYED, effect.key[0], effect.key[1], effect.group)
+
+
+def _acknowledged_row(effect: Acknowledged) -> Row:
+    database, name = effect.key
+    creates = column(flat(effect.creates))
+    return (_ACKNOWLEDGED, database, name, effect.group, creates, intervals_column(effect.runs))
+
+
+def _expiry_set_row(effect: ExpirySet) -> Row:
+    return (_EXPIRY_SET, effect.key[0], effect.key[1], effect.expires_ms)
+
+
+def _add_counted_row(effect: AddCounted) -> Row:
+    return (_ADD_COUNTED, effect.key[0], effect.key[1], effect.first, effect.before)
+
+
+def _member_joined_row(effect: MemberJoined) -> Row:
     return (_MEMBER_JOINED, effect.origin)
+
+
+def _member_evicted_row(effect: MemberEvicted) -> Row:
+    return (_MEMBER_EVICTED, effect.origin, effect.through, effect.successor)
+
+
+def _member_admitted_row(effect: MemberAdmitted) -> Row:
+    return (_MEMBER_ADMITTED, effect.origin, effect.counter, effect.by_all)
 
 
 def read_effect(row: Row, counter: int) -> Effect:
     try:
-        kind = row[0]
-        return _read_effect_of(kind if type(kind) is int else read_int(kind, "kind"), row, counter)
+        value = row[0]
+        number = value if type(value) is int else read_int(value, "kind")
+        kind = _READERS.get(number)
+        if kind is None:
+            raise CodecError(f"{number} is not a kind of effect")
+        name, sizes, read = kind
+        if len(row) not in sizes:
+            raise CodecError(f"{name}: not a row of {sizes[0]} values")
+        # Most effects are of this kind: compiled, a call by name costs less than one by way of the table.
+        return _read_entries_added(row, counter) if number == _ENTRIES_ADDED else read(row, counter)
     except CodecError as error:
         raise CodecError(f"effect at counter {counter}: {error}") from error
 
 
-def _read_effect_of(kind: int, row: Row, counter: int) -> Effect:
-    shape = _SHAPES.get(kind)
-    if shape is None:
-        raise CodecError(f"{kind} is not a kind of effect")
-    name_of_kind, sizes = shape
-    if len(row) not in sizes:
-        raise CodecError(f"{name_of_kind}: not a row of {sizes[0]} values")
-    if kind == _ENTRIES_ADDED:
-        return _read_entries_added(row, counter)
-    if kind == _ENTRIES_REMOVED:
-        return _read_entries_removed(row)
-    if kind == _STREAM_DELETED:
-        return _read_stream_deleted(row)
-    if kind == _STREAM_ID_SET:
-        return _read_stream_id_set(row)
-    if kind == _GROUP_CREATED:
-        return _read_group_created(row)
-    if kind == _GROUP_DESTROYED:
-        _, database, name, group = row
-        return GroupDestroyed(read_key(database, name), read_bytes(group, "group"))
-    if kind == _ACKNOWLEDGED:
-        return _read_acknowledged(row)
-    if kind == _EXPIRY_SET:
-        _, database, name, expires_ms = row
-        return ExpirySet(read_key(database, name), read_u64(expires_ms, "expiry"))
-    if kind == _ADD_COUNTED:
-        _, database, name, first, before = row
-        return AddCounted(*read_add(database, name, first, before, counter))
-    if kind == _MEMBER_JOINED:
-        _, origin = row
-        return MemberJoined(read_origin(origin, "joined member"))
-    if kind == _MEMBER_EVICTED:
-        return _read_evicted(row)
-    assert kind == _MEMBER_ADMITTED, f"no decoding for a {name_of_kind}"
-    return _read_admitted(row)
+def _read_joined(row: Row, _counter: int) -> MemberJoined:
+    _, origin = row
+    return MemberJoined(read_origin(origin, "joined member"))
 
 
-def _read_evicted(row: Row) -> MemberEvicted:
+def _read_evicted(row: Row, _counter: int) -> MemberEvicted:
     _, origin, through, successor = row
     evicted, after = read_origin(origin, "evicted member"), read_u64(successor, "successor")
     if after and read_origin(after, "successor") % 256 != evicted % 256:
@@ -189,7 +171,7 @@ def _read_evicted(row: Row) -> MemberEvicted:
     return MemberEvicted(evicted, read_u64(through, "through"), after)
 
 
-def _read_admitted(row: Row) -> MemberAdmitted:
+def _read_admitted(row: Row, _counter: int) -> MemberAdmitted:
     _, sponsor, joined_at, by_all = row
     if sponsor == 0:
         return MemberAdmitted(0, 0, False)
@@ -204,7 +186,7 @@ def _read_entries_added(row: Row, counter: int) -> EntriesAdded:
     return EntriesAdded(key, first, before, block, 0, block.count)
 
 
-def _read_entries_removed(row: Row) -> EntriesRemoved:
+def _read_entries_removed(row: Row, _counter: int) -> EntriesRemoved:
     _, database, name, values, trimmed, max_deleted = row[:6]
     ranges: dict[int, list[CounterRange]] = {}
     for origin, numbers in read_grouped(values, "ranges", 2).items():
@@ -221,7 +203,7 @@ def _read_ranges(ranges: list[CounterRange]) -> list[CounterRange]:
     return ranges
 
 
-def _read_stream_deleted(row: Row) -> StreamDeleted:
+def _read_stream_deleted(row: Row, _counter: int) -> StreamDeleted:
     _, database, name, values = row
     counts: dict[int, tuple[int, int]] = {}
     for origin, numbers in read_grouped(values, "counts", 2).items():
@@ -231,7 +213,7 @@ def _read_stream_deleted(row: Row) -> StreamDeleted:
     return StreamDeleted(read_key(database, name), counts)
 
 
-def _read_stream_id_set(row: Row) -> StreamIdSet:
+def _read_stream_id_set(row: Row, _counter: int) -> StreamIdSet:
     _, database, name, last_id, max_deleted, offset, weight = row
     return StreamIdSet(
         read_key(database, name),
@@ -242,7 +224,7 @@ def _read_stream_id_set(row: Row) -> StreamIdSet:
     )
 
 
-def _read_group_created(row: Row) -> GroupCreated:
+def _read_group_created(row: Row, _counter: int) -> GroupCreated:
     _, database, name, group, default, ids, entries_read = row
     start = read_position(default, ids)
     return GroupCreated(
@@ -250,13 +232,50 @@ def _read_group_created(row: Row) -> GroupCreated:
     )
 
 
-def _read_acknowledged(row: Row) -> Acknowledged:
+def _read_group_destroyed(row: Row, _counter: int) -> GroupDestroyed:
+    _, database, name, group = row
+    return GroupDestroyed(read_key(database, name), read_bytes(group, "group"))
+
+
+def _read_expiry_set(row: Row, _counter: int) -> ExpirySet:
+    _, database, name, expires_ms = row
+    return ExpirySet(read_key(database, name), read_u64(expires_ms, "expiry"))
+
+
+def _read_add_counted(row: Row, counter: int) -> AddCounted:
+    _, database, name, first, before = row
+    return AddCounted(*read_add(database, name, first, before, counter))
+
+
+def _read_acknowledged(row: Row, _counter: int) -> Acknowledged:
     _, database, name, group, values, runs = row
     creates = read_pairs(values, "creates")
     for origin, counter in creates:
         read_origin(origin, "creates")
         read_counter(counter, "creates")
     return Acknowledged(read_key(database, name), read_bytes(group, "group"), creates, read_intervals(runs, "runs"))
+
+
+# The number of a kind, its class, how many values its rows have, what writes them, and what reads them with the counter
+# of the effect.
+Kind = tuple[int, type[Effect], tuple[int, ...], Callable[[Any], Row], Callable[[Row, int], Effect]]
+KINDS: Final[tuple[Kind, ...]] = (
+    (_ENTRIES_ADDED, EntriesAdded, (9,), entries_added_row, _read_entries_added),
+    # A row without references ends before them, as all rows did up to format 2.
+    (_ENTRIES_REMOVED, EntriesRemoved, (6, 7), _entries_removed_row, _read_entries_removed),
+    (_STREAM_DELETED, StreamDeleted, (4,), _stream_deleted_row, _read_stream_deleted),
+    (_STREAM_ID_SET, StreamIdSet, (7,), _stream_id_set_row, _read_stream_id_set),
+    (_GROUP_CREATED, GroupCreated, (7,), _group_created_row, _read_group_created),
+    (_GROUP_DESTROYED, GroupDestroyed, (4,), _group_destroyed_row, _read_group_destroyed),
+    (_ACKNOWLEDGED, Acknowledged, (6,), _acknowledged_row, _read_acknowledged),
+    (_EXPIRY_SET, ExpirySet, (4,), _expiry_set_row, _read_expiry_set),
+    (_ADD_COUNTED, AddCounted, (5,), _add_counted_row, _read_add_counted),
+    (_MEMBER_JOINED, MemberJoined, (2,), _member_joined_row, _read_joined),
+    (_MEMBER_EVICTED, MemberEvicted, (4,), _member_evicted_row, _read_evicted),
+    (_MEMBER_ADMITTED, MemberAdmitted, (4,), _member_admitted_row, _read_admitted),
+)
+_WRITERS: Final = {effect: write for _, effect, _, write, _ in KINDS}
+_READERS: Final = {number: (effect.__name__, sizes, read) for number, effect, sizes, _, read in KINDS}
 
 
 # Parts of effects and facts

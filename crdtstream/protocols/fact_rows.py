@@ -11,11 +11,11 @@ from typing import Final
 import msgpack
 from librt.strings import BytesWriter
 
-from crdtstream.core.effects import (
+from crdtstream.core.effects import Key
+from crdtstream.core.local_facts import (
     ConsumerCreated,
     ConsumerDeleted,
     EntriesDelivered,
-    Key,
     LocalFact,
     PendingClaimed,
     PendingDropped,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.connections.client import Client
-from crdtstream.core.effects import Batch, EntriesDelivered, PendingDropped, Position
+from crdtstream.core.effects import Batch, Position
 from crdtstream.core.groups.group import Group
+from crdtstream.core.local_facts import EntriesDelivered, PendingDropped
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, LIBERAL, EntryId
 from crdtstream.settings.config import Limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.effects import ConsumerCreated
+from crdtstream.core.local_facts import ConsumerCreated
 from crdtstream.protocols import replies
 from tests.commands.stream_region import Region
 

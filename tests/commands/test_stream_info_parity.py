@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.effects import ConsumerCreated
 from crdtstream.core.lag import entries_read_after
+from crdtstream.core.local_facts import ConsumerCreated
 from tests.commands.harness import REDIS, Connection, redis_server
 from tests.commands.stream_region import Region
 

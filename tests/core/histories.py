@@ -14,6 +14,14 @@ from crdtstream.core.applying import StampedFact
 from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.group_copy import copy_whole
+from crdtstream.core.local_facts import (
+    ConsumerDeleted,
+    EntriesDelivered,
+    PendingClaimed,
+    PendingDropped,
+    PositionRaised,
+    PositionSet,
+)
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.stream_copy import copy_stream
@@ -255,7 +263,7 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
         if delivery.count:
             noack = operation == "noack"
             replica.record(
-                fx.EntriesDelivered(
+                EntriesDelivered(
                     key,
                     name,
                     consumer,
@@ -269,20 +277,20 @@ def on_group(replica: Replica, key: Key, stream: Stream, operation: str, a: int,
     elif operation == "ack" and pending:
         for origin, entry_id in pending[: b % 3] or [pending[a % len(pending)]]:
             below = previous_id(entry_id) or ID_MIN
-            replica.record(fx.PendingDropped(key, name, OriginIntervals(origin, below, entry_id)))
+            replica.record(PendingDropped(key, name, OriginIntervals(origin, below, entry_id)))
     elif operation == "claim" and pending:
         origin, entry_id = pending[b % len(pending)]
-        replica.record(fx.PendingClaimed(key, name, consumer, [(origin, entry_id, replica.keyspace.now_ms, 2)]))
+        replica.record(PendingClaimed(key, name, consumer, [(origin, entry_id, replica.keyspace.now_ms, 2)]))
     elif operation == "force" and stream.length:
         entry_id, origin, _ = ids_of(stream)[b % stream.length]
-        replica.record(fx.PendingClaimed(key, name, consumer, [(origin, entry_id, replica.keyspace.now_ms, 1)]))
+        replica.record(PendingClaimed(key, name, consumer, [(origin, entry_id, replica.keyspace.now_ms, 1)]))
     elif operation == "set_position":
         position = [Position(), Position((b % 6, 0)), stream.seen_position()][a % 3]
-        replica.record(fx.PositionSet(key, name, position, fx.UNKNOWN_ENTRIES_READ))
+        replica.record(PositionSet(key, name, position, fx.UNKNOWN_ENTRIES_READ))
     elif operation == "raise":
-        replica.record(fx.PositionRaised(key, name, (b % 6, 0)))
+        replica.record(PositionRaised(key, name, (b % 6, 0)))
     elif operation == "del_consumer":
-        replica.record(fx.ConsumerDeleted(key, name, consumer))
+        replica.record(ConsumerDeleted(key, name, consumer))
 
 
 def ids_of(stream: Stream) -> list[tuple[EntryId, int, int]]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core import effects as fx
 from crdtstream.core.digest import DIGEST_BYTES, Digesting, digest_replica, digest_stream, walk_on
 from crdtstream.core.effects import Batch, Position
 from crdtstream.core.expiry import NO_EXPIRY
+from crdtstream.core.local_facts import ConsumerCreated, EntriesDelivered, PositionSet
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols.codec import decode_batch, encode_batch
@@ -43,7 +43,7 @@ def region_with_group() -> Replica:
 def deliver(replica: Replica, noack: bool) -> None:
     """The first two entries go to a consumer."""
     interval = OriginIntervals(replica.applied.origin, (0, 0), (2, replica.applied.origin))
-    replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", 5, interval, noack, 2))
+    replica.record(EntriesDelivered(KEY, GROUP, b"c", 5, interval, noack, 2))
 
 
 Change = Callable[[Replica], object]
@@ -108,9 +108,9 @@ def test_sees_values_and_origins() -> None:
 
 
 LOCAL: list[tuple[str, Change]] = [
-    ("a consumer", lambda r: r.record(fx.ConsumerCreated(KEY, GROUP, b"c", 7))),
+    ("a consumer", lambda r: r.record(ConsumerCreated(KEY, GROUP, b"c", 7))),
     ("a delivery", lambda r: deliver(r, noack=False)),
-    ("a position", lambda r: r.record(fx.PositionSet(KEY, GROUP, Position((3, 0)), 3))),
+    ("a position", lambda r: r.record(PositionSet(KEY, GROUP, Position((3, 0)), 3))),
     ("a DEL of another key", lambda r: r.delete_stream((0, b"gone"))),
 ]
 
@@ -192,7 +192,7 @@ def perform(replica: Replica, step: str, clock: int) -> None:
         replica.remove_entries(KEY, stream.trimmable(stream.length - 1), step == "trim", removed)
     elif step == "read" and GROUP in stream.groups:
         delivery = stream.groups[GROUP].next_entries(stream.chains, 2)
-        replica.record(fx.EntriesDelivered(KEY, GROUP, b"c", clock, delivery.intervals, True, 0))
+        replica.record(EntriesDelivered(KEY, GROUP, b"c", clock, delivery.intervals, True, 0))
 
 
 def exchange(replicas: list[Replica], sent: list[Batch]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.expiry import NO_EXPIRY
+from crdtstream.core.local_facts import ConsumerCreated, EntriesDelivered, PendingDropped, PositionSet
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector
@@ -206,10 +207,10 @@ def read(r: Regions, region: int, acknowledge: bool) -> list[EntryId]:
     delivery = stream.groups[b"g"].next_entries(stream.chains, -1)
     if not delivery.count:
         return []
-    replica.record(fx.EntriesDelivered(KEY, b"g", b"c", 1, delivery.intervals, False, 0))
+    replica.record(EntriesDelivered(KEY, b"g", b"c", 1, delivery.intervals, False, 0))
     ids = [row.entry_id for row in stream.groups[b"g"].pending.rows((0, 0), (99, 0), -1, None)]
     if acknowledge:
-        replica.record(fx.PendingDropped(KEY, b"g", delivery.intervals))
+        replica.record(PendingDropped(KEY, b"g", delivery.intervals))
     r.world.end_turn(region - 1)
     return ids
 
@@ -313,7 +314,7 @@ def test_pending_entries_inside_own_runs_stay(r: Regions) -> None:
     """A deleted entry that an own run steps over stays until it is acknowledged, wherever the run comes back from."""
     shared_group(r)
     r[1].remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1))
-    r[1].record(fx.PendingDropped(KEY, b"g", OriginIntervals(1, (1, 1), (2, 1))))
+    r[1].record(PendingDropped(KEY, b"g", OriginIntervals(1, (1, 1), (2, 1))))
     r.world.end_turn(0)
     assert streams_of(r[1])[KEY].groups[b"g"].frontier(1) == (2, 1)
     r.send(1, 2)
@@ -324,7 +325,7 @@ def test_pending_entries_inside_own_runs_stay(r: Regions) -> None:
 def test_what_is_replayed_stays_pending(r: Regions) -> None:
     """C9 with a join: what SETID made readable again is neither skipped nor dropped by runs from elsewhere."""
     shared_group(r)
-    r[1].record(fx.PositionSet(KEY, b"g", Position(), 0))
+    r[1].record(PositionSet(KEY, b"g", Position(), 0))
     r.world.end_turn(0)
     read(r, 2, acknowledge=True)
     assert r.join(1, 2).groups[b"g"].pending.count == 2
@@ -334,19 +335,19 @@ def test_what_is_replayed_stays_pending(r: Regions) -> None:
 def test_a_join_may_close_the_gap_of_a_run(r: Regions) -> None:
     """C10b: an entry read here is acknowledged elsewhere, so what was acknowledged behind it becomes contiguous."""
     shared_group(r)
-    r[1].record(fx.PendingDropped(KEY, b"g", OriginIntervals(1, (1, 1), (2, 1))))
+    r[1].record(PendingDropped(KEY, b"g", OriginIntervals(1, (1, 1), (2, 1))))
     r.world.end_turn(0)
     assert not streams_of(r[1])[KEY].groups[b"g"].acked
     stream = streams_of(r[2])[KEY]
     first = stream.groups[b"g"].next_entries(stream.chains, 1)
-    r[2].record(fx.EntriesDelivered(KEY, b"g", b"c", 1, first.intervals, True, 0))
+    r[2].record(EntriesDelivered(KEY, b"g", b"c", 1, first.intervals, True, 0))
     assert r.join(1, 2).groups[b"g"].frontier(1) == (2, 1)
     assert r.world.batches[-1].origin == 1 and isinstance(r.world.batches[-1].effects[0], fx.Acknowledged)
 
 
 def test_a_group_that_is_new_here_takes_no_locals(r: Regions) -> None:
     shared_group(r)
-    r[1].record(fx.ConsumerCreated(KEY, b"g", b"d", 1))
+    r[1].record(ConsumerCreated(KEY, b"g", b"d", 1))
     group = r.join(3, 1).groups[b"g"]
     assert not group.consumers and not group.pending.count and not group.delivered
     assert group.entries_read == fx.UNKNOWN_ENTRIES_READ

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.keyspace import Observer
+from crdtstream.core.local_facts import ConsumerCreated, EntriesDelivered, PendingDropped
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector
@@ -85,9 +85,9 @@ def test_local_facts_are_nobodys_business() -> None:
     replica.take()
     witness = Witness(replica)
     replica.keyspace.observers.append(witness)
-    replica.record(fx.ConsumerCreated(KEY, b"g", b"c", 1))
-    replica.record(fx.EntriesDelivered(KEY, b"g", b"c", 1, OriginIntervals(1, (0, 0), (1, 1)), False, 1))
+    replica.record(ConsumerCreated(KEY, b"g", b"c", 1))
+    replica.record(EntriesDelivered(KEY, b"g", b"c", 1, OriginIntervals(1, (0, 0), (1, 1)), False, 1))
     assert not witness.before
-    replica.record(fx.PendingDropped(KEY, b"g", OriginIntervals(1, (0, 0), (1, 1))))
+    replica.record(PendingDropped(KEY, b"g", OriginIntervals(1, (0, 0), (1, 1))))
     replica.acknowledge_all()
     assert KEY in witness.before, "the run that became contiguous is an effect"

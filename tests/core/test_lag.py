@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.effects import Position, PositionSet
+from crdtstream.core.effects import Position
 from crdtstream.core.lag import entries_read_after, entries_read_of, follows_rule, lag_of
+from crdtstream.core.local_facts import PositionSet
 from crdtstream.core.values.entry_id import ID_MIN
 from tests.commands.stream_region import Region
 

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from crdtstream.core.effects import CounterRange, EntriesDelivered, PendingDropped, Position, PositionSet
+from crdtstream.core.effects import CounterRange, Position
+from crdtstream.core.local_facts import EntriesDelivered, PendingDropped, PositionSet
 from crdtstream.core.references import ids_of, is_needed, oldest_settled, origins_referring
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream

@@ -6,7 +6,7 @@ from hypothesis import given
 
 from crdtstream.core.effects import Batch, Key
 from crdtstream.core.entries.encoding import encode_named
-from crdtstream.core.sizes import EFFECT_BYTES, effect_bytes, entry_bytes
+from crdtstream.core.sizes import EFFECT_BYTES, entry_bytes
 from crdtstream.core.values.batch_budget import CONTEXT_ROW_BYTES, HEADER_BYTES
 from crdtstream.protocols.codec import encode_batch
 from tests.protocols.test_codec import batches
@@ -14,7 +14,7 @@ from tests.protocols.test_codec import batches
 
 @given(batches())
 def test_a_batch_is_no_larger_than_its_effects_were_counted(batch: Batch) -> None:
-    counted = sum(map(effect_bytes, batch.effects))
+    counted = sum(effect.bytes_max() for effect in batch.effects)
     bound = HEADER_BYTES + CONTEXT_ROW_BYTES * batch.context.origin_count() + counted
     size = len(encode_batch(batch))
     assert size <= bound

@@ -7,7 +7,6 @@ import re
 from packaging.version import Version
 
 from crdtstream import __version__
-from crdtstream.core.effects import Effect
 from crdtstream.protocols import codec, manifest, state_rows
 from crdtstream.region.node import Ready
 from crdtstream.replication.links import greeting
@@ -15,6 +14,7 @@ from crdtstream.storage import backup, sections, segment
 from nemesis.faults import FAULTS
 from nemesis.mistakes import MISTAKES
 from simulations.checkers import all_checkers
+from tests.core.test_effects import EFFECTS
 from tests.docs.blocks import PAGES
 from tests.tidy import LAYERS, ROOT
 
@@ -125,12 +125,7 @@ def test_kinds_of_records() -> None:
 
 def test_effects() -> None:
     told = [row[1].strip("`") for row in rows_of("formats.md", "## Batches")]
-    assert sorted(told) == sorted(kind.__name__ for kind in leaves(Effect))
-
-
-def leaves(kind: type) -> list[type]:
-    below: list[type] = kind.__subclasses__()
-    return [leaf for child in below for leaf in leaves(child)] if below else [kind]
+    assert sorted(told) == sorted(kind.__name__ for kind in EFFECTS)
 
 
 def test_layers() -> None:

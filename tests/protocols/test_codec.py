@@ -11,9 +11,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core import effects as fx
-from crdtstream.core.effects import Batch, Effect, EntriesAdded, GroupDestroyed, LocalFact, Position
+from crdtstream.core.effects import Batch, Effect, EntriesAdded, GroupDestroyed, Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.local_facts import (
+    ConsumerCreated,
+    ConsumerDeleted,
+    EntriesDelivered,
+    LocalFact,
+    PendingClaimed,
+    PendingDropped,
+    PlaceSet,
+    PositionRaised,
+    PositionSet,
+    ProducerRecorded,
+    ProducersConfigured,
+)
 from crdtstream.core.values.causality import ORIGIN_MAX, RANDOM_BITS, VersionVector, origin_of, region_of
 from crdtstream.core.values.entry_id import U64_MAX, EntryId
 from crdtstream.core.values.intervals import Interval
@@ -135,16 +148,16 @@ def facts() -> st.SearchStrategy[LocalFact]:
     pieces = interval_sets.map(OriginIntervals.of)
     claims = st.lists(st.tuples(origins, entry_ids, times, u64), max_size=3)
     return st.one_of(
-        st.builds(fx.ConsumerCreated, keys, names, names, u64),
-        st.builds(fx.ConsumerDeleted, keys, names, names),
-        st.builds(fx.EntriesDelivered, keys, names, names, u64, pieces, st.booleans(), st.integers(-1, 3)),
-        st.builds(fx.PendingClaimed, keys, names, names, claims),
-        st.builds(fx.PendingDropped, keys, names, pieces),
-        st.builds(fx.PositionSet, keys, names, positions, st.integers(-1, 3)),
-        st.builds(fx.PositionRaised, keys, names, entry_ids),
-        st.builds(fx.ProducerRecorded, keys, names, names, entry_ids, u64, st.integers(-(2**40), 2**40), u64),
-        st.builds(fx.PlaceSet, keys, names, positions, interval_sets, interval_sets, interval_sets, st.integers(-1, 3)),
-        st.builds(fx.ProducersConfigured, keys, st.none() | u64, st.none() | u64),
+        st.builds(ConsumerCreated, keys, names, names, u64),
+        st.builds(ConsumerDeleted, keys, names, names),
+        st.builds(EntriesDelivered, keys, names, names, u64, pieces, st.booleans(), st.integers(-1, 3)),
+        st.builds(PendingClaimed, keys, names, names, claims),
+        st.builds(PendingDropped, keys, names, pieces),
+        st.builds(PositionSet, keys, names, positions, st.integers(-1, 3)),
+        st.builds(PositionRaised, keys, names, entry_ids),
+        st.builds(ProducerRecorded, keys, names, names, entry_ids, u64, st.integers(-(2**40), 2**40), u64),
+        st.builds(PlaceSet, keys, names, positions, interval_sets, interval_sets, interval_sets, st.integers(-1, 3)),
+        st.builds(ProducersConfigured, keys, st.none() | u64, st.none() | u64),
     )
 
 

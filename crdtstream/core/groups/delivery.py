@@ -5,7 +5,8 @@ Intervals are `(from, to]`.
 
 from __future__ import annotations
 
-from crdtstream.core.effects import NOT_OFFERED
+from typing import Final
+
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange
 from crdtstream.core.entries.slices import Slice
@@ -13,6 +14,9 @@ from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.core.values.intervals import Interval
 from crdtstream.core.values.origin_intervals import OriginIntervals
+
+# The offer of a delivery that no read of the group found.
+NOT_OFFERED: Final = 0
 
 
 class Delivery:

@@ -27,12 +27,12 @@ A stream may have seen many origins, most of which are inactive. So the group ke
 
 from __future__ import annotations
 
-from crdtstream.core.effects import NOT_OFFERED, Position
+from crdtstream.core.effects import Position
 from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange, ChainRange, TreeRange, merge
 from crdtstream.core.groups.consumer import Consumer
-from crdtstream.core.groups.delivery import Candidate, Delivery, deliver, left_of, runs_within
+from crdtstream.core.groups.delivery import NOT_OFFERED, Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.read_cursor import ReadCursor
 from crdtstream.core.values.by_origin import ByOrigin

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.effects import NOT_OFFERED
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.block_list import NO_TAIL
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange
-from crdtstream.core.groups.delivery import Delivery
+from crdtstream.core.groups.delivery import NOT_OFFERED, Delivery
 from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id
 from crdtstream.core.values.origin_intervals import OriginIntervals

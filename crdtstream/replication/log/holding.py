@@ -22,14 +22,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.effects import (
-    Acknowledged,
-    EntriesRemoved,
-    ExpirySet,
-    GroupDestroyed,
-    MemberEffect,
-    StreamDeleted,
-)
+from crdtstream.core.effects import DATA, MEMBERS, REMOVALS
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import BatchHeader, CodecError
 from crdtstream.settings.live import Settings
@@ -42,16 +35,6 @@ TOLD_AFTER_MS: Final = 1_000
 SETTLED_MS: Final = 10_000
 # What a record takes in the log besides its payload, about.
 RECORD_BYTES: Final = 64
-
-# What a batch holds: it changes members and nothing else, it makes data less, or it makes little of neither, as
-# acknowledgements do, which are many and give nothing of the disk back. Any other brings data.
-MEMBERS: Final = "members"
-REMOVALS: Final = "removals"
-SMALL: Final = "small"
-DATA: Final = "data"
-_REMOVALS: Final = (MemberEffect, StreamDeleted, EntriesRemoved, GroupDestroyed)
-_SMALL: Final = (*_REMOVALS, Acknowledged, ExpirySet)
-
 
 # What a session says while there is room: nothing lacks, and the whole window is open.
 NOTHING_LACKS: Final = ("", 0)
@@ -139,18 +122,15 @@ class Holding:
         limits = self._settings.limits
         return limits.message_bytes if self.lacking == MEMORY else limits.window_bytes
 
-    def judge(self, header: BatchHeader, payload: bytes) -> str:
-        """Return what the batch holds."""
+    def judge(self, header: BatchHeader, payload: bytes) -> int:
+        """Return the highest demand of its effects (core/effects.py)."""
         try:
             effects = codec.decode_effects(header, payload).effects
         except CodecError:
             return MEMBERS  # it cannot be read, and applying it refuses the peer
-        for kinds, judged in ((MemberEffect, MEMBERS), (_REMOVALS, REMOVALS), (_SMALL, SMALL)):
-            if all(isinstance(effect, kinds) for effect in effects):
-                return judged
-        return DATA
+        return max([effect.demand() for effect in effects])
 
-    def passes(self, judged: str, byte_count: int) -> bool:
+    def passes(self, judged: int, byte_count: int) -> bool:
         """Return whether a batch that was judged so may be applied now; if so, it takes its room."""
         if not self.lacking:
             return True

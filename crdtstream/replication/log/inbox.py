@@ -31,6 +31,7 @@ Arrival = tuple[BatchHeader, bytes, list[int]]
 # The memory that a batch takes besides its payload, and that of one row of its context.
 ARRIVAL_BYTES: Final = 600
 ROW_BYTES: Final = 110
+_NOT_JUDGED: Final = -1
 
 
 class InboxError(ValueError):
@@ -40,8 +41,8 @@ class InboxError(ValueError):
 class Gate(Protocol):
     """The third gate (holding.py)."""
 
-    def judge(self, header: BatchHeader, payload: bytes) -> str: ...
-    def passes(self, judged: str, byte_count: int) -> bool:
+    def judge(self, header: BatchHeader, payload: bytes) -> int: ...
+    def passes(self, judged: int, byte_count: int) -> bool:
         """Return whether a batch that was judged so passes; if so, it is applied at once."""
 
 
@@ -54,13 +55,13 @@ class _Waiting:
         self.links = [link]
         self.arrival: Arrival = (header, payload, self.links)
         self.held_bytes = len(payload) + ARRIVAL_BYTES + ROW_BYTES * header.context.origin_count()
-        self._judged = ""
+        self._judged = _NOT_JUDGED
 
     def passes(self, gate: Gate | None) -> bool:
         """The third gate; a batch is judged once, because that decodes it."""
         if gate is None:
             return True
-        if not self._judged:
+        if self._judged == _NOT_JUDGED:
             self._judged = gate.judge(self.arrival[0], self.arrival[1])
         return gate.passes(self._judged, len(self.arrival[1]))
 

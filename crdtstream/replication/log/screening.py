@@ -35,6 +35,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core import effects as fx
+from crdtstream.core.effects import last_of_count
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.block_list import NO_TAIL
 from crdtstream.core.forks import forks
@@ -73,7 +74,7 @@ def screen_batch(batch: fx.Batch, replica: Replica) -> None:
 def _refuse_unseen(effect: fx.Effect, counter: int, batch: fx.Batch, replica: Replica) -> None:
     """Reject an effect that names a dot outside its context and the earlier effects of its batch."""
     before = replica.applied.contexts.get(batch.origin, NOTHING)
-    for origin, named in _named(effect):
+    for origin, named in effect.named_dots():
         seen = batch.context.contains(origin, named) or before.contains(origin, named)
         # Its own origin may be named up to the counter before this effect; any other one as far as the context goes.
         if named >= counter if origin == batch.origin else not seen:
@@ -96,26 +97,6 @@ def _refuse_descending(added: fx.EntriesAdded, origin: int, tops: dict[fx.Key, B
         first, last = block.id_at(added.low), top.id_at(top.count - 1)
         raise CodecError(f"origin {origin} adds entry {first} after {last}, {cause}. {REMEDY}")
     tops[key] = block
-
-
-def _named(effect: fx.Effect) -> list[Dot]:
-    """The highest counter of each origin that the effect names."""
-    if isinstance(effect, fx.EntriesRemoved):
-        return [(origin, high) for origin, ranges in effect.ranges.items() for _, high in ranges]
-    if isinstance(effect, fx.StreamDeleted):
-        return [(origin, last_of_count(first, added)) for origin, (first, added) in effect.counts.items()]
-    if isinstance(effect, fx.Acknowledged):
-        return effect.creates
-    if isinstance(effect, fx.MemberAdmitted):
-        return [(effect.origin, effect.counter)]
-    if isinstance(effect, fx.MemberEvicted):
-        return [(effect.origin, effect.through)]
-    return []
-
-
-def last_of_count(first: int, added: int) -> int:
-    """Return the highest counter that a count with this first counter and this many adds must reach; 0 for no adds."""
-    return first + added - 1 if added else 0
 
 
 def screen_state(state: WholeState, replica: Replica) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.core.effects import (
+    DATA,
+    MEMBERS,
+    REMOVALS,
+    SMALL,
     Acknowledged,
     AddCounted,
     Batch,
@@ -20,13 +24,9 @@ from crdtstream.core.effects import (
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols import codec
 from crdtstream.replication.log.holding import (
-    DATA,
-    MEMBERS,
     MEMORY_HELD_MS,
     RECORD_BYTES,
-    REMOVALS,
     SETTLED_MS,
-    SMALL,
     TOLD_AFTER_MS,
     Holding,
     Lack,
@@ -44,7 +44,7 @@ def holding_of(standing: Standing) -> Holding:
     return Holding(SETTINGS, standing, [])
 
 
-def judged(*effects: Effect) -> str:
+def judged(*effects: Effect) -> int:
     batch = Batch(259, 1, sum(effect.width for effect in effects), VersionVector(), list(effects))
     payload = codec.encode_batch(batch)
     return holding_of(Standing()).judge(codec.decode_header(payload), payload)
@@ -67,7 +67,7 @@ ACKNOWLEDGED = Acknowledged(KEY, b"g", [(259, 1)], {259: [((0, 1), (0, 2))]})
         ([REMOVED, GroupCreated(KEY, b"g", Position(), 0)], DATA),
     ],
 )
-def test_what_batches_hold(effects: list[Effect], expected: str) -> None:
+def test_what_batches_hold(effects: list[Effect], expected: int) -> None:
     assert judged(*effects) == expected
 
 

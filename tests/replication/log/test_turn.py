@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.core.digest import digest_replica
-from crdtstream.core.effects import Batch, ConsumerCreated, Effect, EntriesAdded, Position, StreamDeleted
+from crdtstream.core.effects import Batch, Effect, EntriesAdded, Position, StreamDeleted
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
+from crdtstream.core.local_facts import ConsumerCreated
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MIN

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core.digest import digest_stream
-from crdtstream.core.effects import EntriesDelivered, Key, Position
+from crdtstream.core.effects import Key, Position
+from crdtstream.core.local_facts import EntriesDelivered
 from crdtstream.core.replica import Replica
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication.transfer.snapshot import Snapshot
