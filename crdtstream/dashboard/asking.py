@@ -28,6 +28,7 @@ FOUND_MAX = 50
 SCAN_COUNT = 1_000
 # A search that finds little stops after so many keys of each region, and can be continued.
 VISITED_MAX = 20_000
+SPECIAL = frozenset(b"*?[\\")
 PENDING_MAX = 1_000
 COMING_MAX = 20
 DIFF_ENTRIES = 1_000
@@ -49,7 +50,10 @@ class SearchPage:
 async def search(
     ports: RedisPorts, addresses: RedisAddresses, pattern: bytes, cursors: Mapping[str, bytes]
 ) -> SearchPage:
-    """Look for streams whose names match, a page of each region; a page is as large as Redis makes it."""
+    """Look for streams whose names match, a page of each region. A pattern that is a name is not searched for."""
+    if not SPECIAL & set(pattern):
+        found = await described(ports, addresses, [pattern])
+        return SearchPage(tuple(row for row in found if any(cell is not None for _, cell in row[1])), {}, ())
     begun = cursors or dict.fromkeys(addresses, b"0")
     asked = {region: address for region, address in addresses.items() if region in begun}
     pages = await asyncio.gather(*[scan(ports, asked[region], pattern, begun[region]) for region in asked])

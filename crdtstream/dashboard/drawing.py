@@ -1,7 +1,8 @@
 """The drawing of regions and links, as nodes of an SVG. Pure.
 
 Regions stand on a circle, the first one on top. A link is a line between two of them, with a label only where
-something is to be said: a lag, a transfer, or that it is down.
+something is to be said: a lag, a transfer, or that it is down. More labels than a few would hide the regions: then
+colours alone say it, and the table below has the rest.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ RADIUS_X, RADIUS_Y = 215, 150
 BOX_WIDTH, BOX_HEIGHT = 128, 52
 CLOSE = 0.42
 NAME_MAX = 14
+LABELS_MAX = 4
 MARGIN = 12
 
 Point = tuple[float, float]
@@ -27,7 +29,8 @@ Point = tuple[float, float]
 def drawing(places: Sequence[Place], links: Sequence[RegionLink]) -> Tag:
     spots = {place.region: spot(index, len(places)) for index, place in enumerate(places)}
     lines = [line(link, spots) for link in links]
-    labels = [label(link, spots) for link in links if label_text(link)]
+    told = [link for link in links if label_text(link)]
+    labels = [label(link, spots) for link in told] if len(told) <= LABELS_MAX else []
     boxes = [box(place, spots[place.region]) for place in places]
     ys = [y for _, y in spots.values()]
     top, bottom = min(ys) - BOX_HEIGHT / 2 - MARGIN, max(ys) + BOX_HEIGHT / 2 + MARGIN

@@ -86,7 +86,8 @@ def verdict(shown: Sequence[Place], joined: Sequence[RegionLink], digests: Diges
         return Headline(DIFFER, "Regions hold different state", ("They have applied the same effects.", *told))
     down = sum(not link.is_up for link in joined)
     if late or silent or down:
-        return Headline(BEHIND, headline_of(silent, late, down), (*told, since_text(digests, now_s)))
+        lag = sum(place.lag for place in shown)
+        return Headline(BEHIND, headline_of(silent, late, down), (*told, since_text(digests, now_s, lag)))
     return agreement(shown, digests, now_s, told)
 
 
@@ -116,8 +117,9 @@ def behind_text(place: Place) -> str:
     return f"{place.name} lacks {several(place.lag, 'effect')}, the oldest for {duration(place.lag_ms)}"
 
 
-def since_text(digests: DigestRound, now_s: float) -> str:
-    if digests.are_equal:
+def since_text(digests: DigestRound, now_s: float, lag: int = 0) -> str:
+    """Digests are told seldom: those that were equal are no longer, once a region lacks something."""
+    if digests.are_equal and not lag:
         return "Their digests are equal."
     if not digests.equal_s:
         return "Their digests have not been equal since this dashboard began."

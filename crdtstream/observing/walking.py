@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crdtstream.observing.reading import RedisPorts
 from crdtstream.observing.rows import fields_of_row, group_rows
@@ -21,8 +21,8 @@ REST_S = 2.0
 
 @dataclass(frozen=True)
 class LaggingGroup:
-    """A group in one region; `oldest_id` is the first entry that it has yet to deliver there, `delivered` what it has
-    delivered, by origin.
+    """A group in one region, and whether it lags in others, too; `oldest_id` is the first entry that it has yet to
+    deliver there, `delivered` what it has delivered, by origin.
     """
 
     region: str
@@ -32,6 +32,7 @@ class LaggingGroup:
     pending: int
     oldest_id: str
     delivered: str = ""
+    in_others: bool = False
 
     @property
     def place(self) -> tuple[str, bytes, bytes]:
@@ -43,6 +44,17 @@ def most_lagging(found: list[LaggingGroup]) -> list[LaggingGroup]:
     newest = {group.place: group for group in found}
     late = [group for group in newest.values() if group.lag]
     return sorted(late, key=lambda group: (-group.lag, group.place))[:KEPT]
+
+
+def each_where_it_lags_most(found: list[LaggingGroup]) -> list[LaggingGroup]:
+    kept: dict[tuple[bytes, bytes], LaggingGroup] = {}
+    several: set[tuple[bytes, bytes]] = set()
+    for group in sorted(found, key=lambda group: (-group.lag, group.place)):
+        name = group.key, group.group
+        if name in kept and group.lag:
+            several.add(name)
+        kept.setdefault(name, group)
+    return [replace(group, in_others=name in several) for name, group in kept.items()]
 
 
 class Walk:
@@ -105,7 +117,8 @@ class Walks:
         self._walks: dict[str, Walk] = {}
 
     def groups(self) -> list[LaggingGroup]:
-        return most_lagging(self.of_each_region())
+        """Each group once, where it lags most."""
+        return most_lagging(each_where_it_lags_most(self.of_each_region()))
 
     def of_each_region(self) -> list[LaggingGroup]:
         """Those that lag most in each region, `KEPT` of each."""

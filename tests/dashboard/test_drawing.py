@@ -24,6 +24,13 @@ def test_each_region_and_each_link_is_drawn() -> None:
     assert len({spot(index, 8) for index in range(8)}) == 8
 
 
+def test_many_labels_would_hide_the_regions() -> None:
+    places = [place(number) for number in range(1, 9)]
+    for down in (4, 5):
+        links = [RegionLink(one, 8, one > down, False, 0, 0, 5_000, "x") for one in range(1, 8)]
+        assert list(drawing(places, links).texts()).count("down 5 s") == (4 if down == 4 else 0)
+
+
 def test_what_is_wrong_is_written_beside_it() -> None:
     places = [place(1, lag=3, lag_ms=9_000), place(2, error="gone"), place(3, is_asked=False), place(4, loading="disk")]
     links = [RegionLink(1, 2, False, False, 0, 0, 5_000, "x"), RegionLink(1, 3, True, False, 8, 9_000, -1, "")]

@@ -34,6 +34,11 @@ def test_who_is_behind_is_named() -> None:
     assert told.details[0] == "west lacks 4 effects, the oldest for 8 s"
 
 
+def test_digests_that_were_equal_before_somebody_fell_behind_are_old() -> None:
+    told = verdict(two(late=4, late_ms=8_000), [], DigestRound({1: "a", 2: "a"}, True, 4.0), 10.0)
+    assert told.details[1] == "Their digests were equal 6 s ago."
+
+
 def test_equal_vectors_with_unequal_digests_are_the_worst() -> None:
     told = verdict(two(), [], DigestRound({1: "a", 2: "b"}, True, 0.0), 10.0)
     assert told.kind == DIFFER

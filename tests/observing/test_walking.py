@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from crdtstream.observing.walking import KEPT, LaggingGroup, looked_at, most_lagging
+from dataclasses import replace
+
+from crdtstream.observing.walking import KEPT, LaggingGroup, each_where_it_lags_most, looked_at, most_lagging
 
 
 def group(name: bytes, lag: int) -> LaggingGroup:
@@ -29,3 +31,11 @@ def test_a_group_that_is_looked_at_has_its_oldest_entry() -> None:
     assert (found.lag, found.pending, found.oldest_id, found.delivered) == (3, 3, "7-1", "7-0,3-1")
     empty = looked_at(group(b"g", 9), [b"lag", 0, b"next", [], b"origins", []])
     assert (empty.lag, empty.oldest_id) == (0, "")
+
+
+def test_a_group_that_lags_in_several_regions_stands_once() -> None:
+    found = each_where_it_lags_most([group(b"a", 3), replace(group(b"a", 7), region="west"), group(b"b", 5)])
+    assert [(each.group, each.region, each.lag, each.in_others) for each in found] == [
+        (b"a", "west", 7, True),
+        (b"b", "east", 5, False),
+    ]

@@ -15,7 +15,7 @@ from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
 from crdtstream.observing.walking import LaggingGroup
-from crdtstream.observing.words import NOTHING, age_ms, count, duration, percent, size
+from crdtstream.observing.words import NOTHING, age_ms, count, duration, percent, several, size
 
 MARKS = {AGREE: "✓", BEHIND: "…", DIFFER: "✕"}
 KINDS = {AGREE: "good", BEHIND: "warn", DIFFER: "bad"}
@@ -50,21 +50,36 @@ def banner(verdict: Headline) -> Tag:
 def picture(places: Sequence[Place], links: Sequence[RegionLink]) -> Tag:
     down = [each for each in links if not each.is_up]
     names = {place.region: place.name for place in places}
-    return panel("Regions and links", drawing(places, links), down_links(down, names) if down else None, classes="wide")
+    return panel(
+        "Regions and links", drawing(places, links), down_links(down, links, names) if down else None, classes="wide"
+    )
 
 
-def down_links(down: Sequence[RegionLink], names: dict[int, str]) -> Tag:
-    rows = [
-        (
-            f"{names[each.one]} and {names[each.other]}",
-            figure(duration(each.unlinked_ms) if each.unlinked_ms >= 0 else NOTHING),
-            figure(count(each.lag)),
-            figure(duration(each.lag_ms)),
-            node("td", "reason", each.reason),
-        )
-        for each in down
-    ]
+def down_links(down: Sequence[RegionLink], links: Sequence[RegionLink], names: dict[int, str]) -> Tag:
+    """A row for each link; one row for a region that has lost several links and has none left."""
+    left = list(down)
+    rows: list[tuple[Tag | str, ...]] = []
+    for region in names:
+        own = [each for each in left if region in (each.one, each.other)]
+        all_of_it = [each for each in links if region in (each.one, each.other)]
+        if len(own) == len(all_of_it) > 2:
+            rows.append(down_row(f"{names[region]} and all {len(own)} others", own))
+            left = [each for each in left if each not in own]
+    rows += [down_row(f"{names[each.one]} and {names[each.other]}", [each]) for each in left]
     return table(("link is down", "for", "lag, effects", "lag, time", "why"), rows)
+
+
+def down_row(text: str, down: Sequence[RegionLink]) -> tuple[Tag | str, ...]:
+    unlinked_ms = max(each.unlinked_ms for each in down)
+    reasons = list(dict.fromkeys(each.reason for each in down if each.reason))
+    more = f" (and {several(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else ""
+    return (
+        text,
+        figure(duration(unlinked_ms) if unlinked_ms >= 0 else NOTHING),
+        figure(count(max(each.lag for each in down))),
+        figure(duration(max(each.lag_ms for each in down))),
+        node("td", "reason", f"{reasons[0]}{more}" if reasons else ""),
+    )
 
 
 def regions(readings: Sequence[RegionReading], places: Sequence[Place], digests: DigestRound, now_s: float) -> Tag:
@@ -81,7 +96,7 @@ def region_row(
         return (reading.name, badge("no answer", "bad"), node("td", "reason", reading.error, colspan=9))
     digest = digests.digests.get(reading.region, "")
     return (
-        node("td", "", node("strong", "", report.name), node("span", "dim", f" {report.region}")),
+        node("td", "", node("span", "", node("strong", "", report.name), node("span", "dim", f" {report.region}"))),
         region_badge(reading, report),
         node("td", "code", digest[:DIGEST_SHOWN] or NOTHING, title=digest or "not told yet"),
         figure(f"{count(place.lag)} · {duration(place.lag_ms)}" if place.lag else "0"),
@@ -143,7 +158,7 @@ def lagging(groups: Sequence[LaggingGroup], is_complete: bool, now_ms: int) -> T
         (
             link(shown(each.group), url("/group", key=each.key, group=each.group)),
             link(shown(each.key), url("/stream", key=each.key)),
-            each.region,
+            f"{each.region} and others" if each.in_others else each.region,
             figure(count(each.lag)),
             figure(late_text(each.oldest_id, now_ms)),
             figure(count(each.pending)),

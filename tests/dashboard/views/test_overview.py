@@ -43,6 +43,15 @@ def test_a_link_that_is_down_says_why() -> None:
     assert {"east and west", "9 s", "7", "8 s", "region 2 is evicted"} <= set(texts)
 
 
+def test_a_region_without_any_link_is_one_row() -> None:
+    names = {1: "east", 2: "west", 3: "north", 4: "south"}
+    down = [RegionLink(one, 4, False, False, one, 1000 * one, 9_000, f"reason {one}") for one in (1, 2, 3)]
+    up = [RegionLink(one, other, True, False, 0, 0, -1, "") for one, other in ((1, 2), (1, 3), (2, 3))]
+    texts = list(overview.down_links(down, [*up, *down], names).texts())
+    assert {"south and all 3 others", "3", "3 s", "reason 1 (and 2 other reasons)"} <= set(texts)
+    assert "east and south" in list(overview.down_links(down[:1], [*up, *down], names).texts())
+
+
 def test_each_lagging_group_stands_with_its_stream() -> None:
     group = LaggingGroup("east", b"orders \xff", b"<b>", 12, 3, "1700000000000-1")
     made = overview.lagging([group], True, 1_700_000_060_000)
