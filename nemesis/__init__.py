@@ -14,6 +14,7 @@ explain.
     checker          pure: the anomalies in a history and a final state
     faults           the faults of a cluster, and how each is undone
     run              rounds of one fault each, and their table
+    standby          two regions of one site, of which the first fails
     spark_kills      a Spark streaming query that is killed during its batches
     gateway_client   a client of the OCI gateway
     instances        instances of consumer groups of the gateway that come, stall and die

@@ -30,7 +30,15 @@ from crdtstream.__main__ import main
 sys.argv[0] = "crdtstream"
 main()
 """
-MODULES = ["simulations", "fuzz", "nemesis", "nemesis.mistakes", "nemesis.instances", "nemesis.restarts"]
+MODULES = [
+    "simulations",
+    "fuzz",
+    "nemesis",
+    "nemesis.mistakes",
+    "nemesis.instances",
+    "nemesis.restarts",
+    "nemesis.standby",
+]
 MODULES += ["nemesis.spark_kills", "benchmarks", "benchmarks.restart_time", "benchmarks.many_starts"]
 MODULES += ["benchmarks.stall", "benchmarks.traces"]
 

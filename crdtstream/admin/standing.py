@@ -131,7 +131,7 @@ def short_of_room(report: RegionReport) -> Iterable[str]:
         yield f"{report.name} refuses writes, its disk is full ({size(report.disk_free_bytes)} free):" + (
             f" {report.disk_remedy}"
         )
-    elif 0 < report.disk_free_bytes < 4 * report.disk_needed_bytes:
+    elif 0 < report.disk_free_bytes < 2 * report.log_bytes:
         yield f"the disk of {report.name} is nearly full: {size(report.disk_free_bytes)} free"
     if report.memory_short:
         yield f"{report.name} refuses writes, its memory is at the limit of {size(report.memory_limit_bytes)}"
