@@ -15,6 +15,6 @@ def test_the_far_side_of_an_entry_is_a_short_way() -> None:
     # more calls, than a look-up in its dictionary.
     assert len(near.calls) <= 116 and near.changes <= 73
     # Seven are `Block.opened`, the one accessor of a block's content.
-    assert len(far.calls) <= 161 and far.changes <= 60
+    assert len(far.calls) <= 160 and far.changes <= 60
     assert sum(name == "decode_header" for _, name in far.calls) == 1
     assert not any(name == "Membership.advance" for _, name in far.calls)
