@@ -37,7 +37,7 @@ class Trace:
         self.calls: list[tuple[str, str]] = []
         self.changes = 0
 
-    def take_turn(self, region: Machine, work: Callable[[Node], object]) -> None:
+    def trace_turn(self, region: Machine, work: Callable[[Node], object]) -> None:
         """Trace the work up to the `Ready` that holds its record; appending to the log is not traced."""
         sys.setprofile(self._count_call)
         try:
@@ -68,11 +68,11 @@ def traces() -> tuple[Trace, Trace]:
         cluster.execute(1, ADD)
         cluster.sync()
     near, far = Trace(), Trace()
-    near.take_turn(cluster.machines[1], lambda node: node.execute(CLIENT, ADD, cluster.now_ms))
+    near.trace_turn(cluster.machines[1], lambda node: node.execute(CLIENT, ADD, cluster.now_ms))
     link = cluster.link(1, 2).number
     message = cluster.node(1).outgoing(link, BYTES_MAX, cluster.now_ms)
     assert message is not None and message.HasField("batches"), "the message has no batch"
-    far.take_turn(cluster.machines[2], lambda node: node.receive(link, message, cluster.now_ms))
+    far.trace_turn(cluster.machines[2], lambda node: node.receive(link, message, cluster.now_ms))
     return near, far
 
 

@@ -158,10 +158,10 @@ def kill_with_full_disk(cluster: Cluster, chance: random.Random) -> Harm:
 def lose_disk(cluster: Cluster, chance: random.Random) -> Harm:
     """Lose a disk: the region returns with an empty directory, as another origin, and receives the others' state."""
     [region] = pick(cluster, chance, 1)
-    return take_disk(cluster, region)
+    return replace_disk(cluster, region)
 
 
-def take_disk(cluster: Cluster, region: Region) -> Harm:
+def replace_disk(cluster: Cluster, region: Region) -> Harm:
     region.kill()
     wipe(region.data)
     loss = Loss(region.number, time.monotonic())
@@ -173,7 +173,7 @@ def lose_disk_cut_off(cluster: Cluster, chance: random.Random) -> Harm:
     [region] = pick(cluster, chance, 1)
     cluster.cut_off(region)
     await_effects(region)
-    harm = take_disk(cluster, region)
+    harm = replace_disk(cluster, region)
     cluster.network.heal()
     return harm
 

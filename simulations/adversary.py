@@ -100,7 +100,7 @@ class Adversary:
             if number <= self.world.settings.regions:
                 self._make_known(number)
             elif self.world.settings.twin == COPY:
-                self.world.machines[number].take_copy(machines[0])
+                self.world.machines[number].start_from_copy(machines[0])
                 if 1 in self.rotten:
                     self.rotten[number] = list(self.rotten[1])
             self.start(number)
@@ -332,7 +332,7 @@ class Adversary:
         try:
             machine.start(world.clock_ms(number))
         except (LogDamaged, FormatUnknown) as error:
-            self._take_as_lost(number, error)
+            self._replace_lost(number, error)
         except (PowerLost, DiskError, LogError) as error:
             world.log_event(f"region {number} ends while it starts: {error}")
             self.world.stops[number].fault = "power"
@@ -341,7 +341,7 @@ class Adversary:
             return False
         return True
 
-    def _take_as_lost(self, number: int, error: Exception) -> None:
+    def _replace_lost(self, number: int, error: Exception) -> None:
         """Do what the error tells the operator when a start stops because of damage: start with an empty directory."""
         world = self.world
         if not self._is_rotten(number, str(error)):

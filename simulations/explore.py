@@ -86,7 +86,7 @@ class Explored:
         # The last position when the region had just started.
         self.started: dict[int, int] = {}
         self.text: list[str] = []
-        self._note(0)
+        self._hash_new_records(0)
         for number, hashes in self.hashes.items():
             # All regions begin alike.
             hashes[:] = [self._same(0)] * len(hashes)
@@ -153,7 +153,7 @@ class Explored:
             self.text.append(f"  {number}> {b' '.join(argv).decode()}")
             reply = self.cluster.execute(number, argv)
             assert reply is not None and not reply.startswith(b"-"), (argv, reply)
-        self._note(action)
+        self._hash_new_records(action)
         if action in (LOSE, RESTART):
             self.started[number] = len(self.hashes[number]) - 1
 
@@ -168,7 +168,7 @@ class Explored:
             del self.hashes[number][self.machine(number).log.synced_position + 1 :]
             self.cluster.lose_power(number, Random(0), odds=0.0)
 
-    def _note(self, action: int) -> None:
+    def _hash_new_records(self, action: int) -> None:
         """Hash the records that the logs have gained. A batch of another region stands for its author's log then."""
         for number, hashes in self._logs():
             for _, kind, payload in self.machine(number).log.read(len(hashes), READ_BYTES):
@@ -187,7 +187,7 @@ class Explored:
         for machine in self.cluster.machines.values():
             check_rebuilt(machine)
         self.cluster.sync()
-        self._note(SYNC)
+        self._hash_new_records(SYNC)
         digests = {number: digest_replica(self.replica(number)).hex() for number in self.cluster.machines}
         for number, machine in self.cluster.machines.items():
             self._check_against_oracle(number)

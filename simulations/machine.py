@@ -287,7 +287,7 @@ class Machine:
         self.disk.capacity_bytes = self.volume_bytes
         self.flipped = set(self._copied_flipped)
 
-    def take_copy(self, other: Machine) -> None:
+    def start_from_copy(self, other: Machine) -> None:
         """Begin with a copy of another machine's directory, with its flipped bits."""
         self.disk = other.disk.copy()
         self.flipped = set(other.flipped)

@@ -327,20 +327,20 @@ class World(Network):
         machine.look_for_room()
         while count > 0 and machine.idle_client() is not None:
             for argv in self.workload.draw(machine.node.replica):
-                self._take_command(number, argv)
+                self._run_command(number, argv)
                 count -= 1
         self.turn(number)
 
     def execute(self, number: int, argv: list[bytes], client_id: int = 0) -> None:
         """Run one command in a turn of its own, of a client without another command."""
-        self._take_command(number, argv)
+        self._run_command(number, argv)
         self.turn(number)
 
     def execute_all(self, number: int, commands: list[list[bytes]]) -> None:
         for argv in commands:
             self.execute(number, argv)
 
-    def _take_command(self, number: int, argv: list[bytes]) -> None:
+    def _run_command(self, number: int, argv: list[bytes]) -> None:
         client_id = self.machines[number].idle_client()
         if client_id is not None:
             self.command(number, client_id, argv)

@@ -70,7 +70,7 @@ def take_reserve(context: Context, client: Client, command: Command, argv: list[
     size = OVERHEAD_BYTES + transaction_bytes(context, client.database, requests, FREEING)
     of_members = "admin" in command.flags
     left = standing.member_bytes if of_members else standing.removal_bytes
-    if standing.take_members(size) if of_members else standing.take_removal(size):
+    if standing.spend_members(size) if of_members else standing.spend_removal(size):
         return
     if left < OVERHEAD_BYTES:
         raise CommandError(DISK_FULL)

@@ -77,13 +77,13 @@ class Reader:
         """The next piece; empty at the end."""
         return self._pieces[self._at] if self._at < len(self._pieces) else ""
 
-    def _take(self) -> str:
+    def _pop(self) -> str:
         piece = self._next()
         self._at += 1
         return piece
 
     def _expect(self, wanted: str) -> None:
-        if self._take() != wanted:
+        if self._pop() != wanted:
             raise SyntaxFault(f"{wanted} is missing in: {self._line}")
 
     def _sequence(self) -> list[Argument]:
@@ -94,7 +94,7 @@ class Reader:
         return found
 
     def _argument(self) -> Argument:
-        piece = self._take()
+        piece = self._pop()
         if piece == "[":
             found = self._optional()
         elif piece[-2:] in (":(", ":<"):
@@ -105,7 +105,7 @@ class Reader:
                 token, found = found.token, self._argument()
                 found.token = token
         if self._next() == "...":
-            self._take()
+            self._pop()
             found.multiple = True
         return found
 
@@ -133,13 +133,13 @@ class Reader:
             group.children = self._alternatives()
             self._expect(">")
         if self._next().startswith(SINCE):
-            group.since = self._take()[1:]
+            group.since = self._pop()[1:]
         return group
 
     def _alternatives(self) -> list[Argument]:
         found = [self._argument()]
         while self._next() == "|":
-            self._take()
+            self._pop()
             found.append(self._argument())
         return found
 

@@ -106,9 +106,9 @@ class Player:
         if expected == WAITS:
             self._waiting.append(region)
         else:
-            self._take_reply(outcome, region, line, expected)
+            self._receive_reply(outcome, region, line, expected)
 
-    def _take_reply(self, outcome: Outcome, region: Region, line: Line, expected: list[str]) -> None:
+    def _receive_reply(self, outcome: Outcome, region: Region, line: Line, expected: list[str]) -> None:
         command = self._commands[region.name]
         argv = line.words(command)
         reply = region.take_reply(*argv)

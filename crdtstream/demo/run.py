@@ -88,12 +88,12 @@ class Demo:
     def run(self, once: bool, port_base: int) -> int:
         self._console.print("Starting three regions ...", style="dim")
         with Cluster(port_base) as cluster:
-            self._tell(cluster)
+            self._run_stories(cluster)
             if not once:
                 self._stay(cluster)
         return BROKEN if self._complaints else HELD
 
-    def _tell(self, cluster: Cluster) -> None:
+    def _run_stories(self, cluster: Cluster) -> None:
         show.show_regions(self._console, cluster)
         try:
             self._print_stories(cluster)

@@ -88,10 +88,10 @@ class TransferReader(WholeState):
         self._rows.feed(chunk)
         row = self._rows.next()
         while row is not None:
-            self._take(row)
+            self._parse(row)
             row = self._rows.next()
 
-    def _take(self, row: Row) -> None:
+    def _parse(self, row: Row) -> None:
         kind = row[0]
         if self.done:
             raise CodecError("rows come after the end of a state")

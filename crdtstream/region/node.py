@@ -450,7 +450,7 @@ class Node:
         if self.exchange.forwarding.answers:
             self.exchange.forwarding.end_turn(self.turn.last_position)
         if self.exchange.transfers.wanted and not records:
-            self.exchange.take_snapshots()
+            self.exchange.capture_snapshots()
         if records and not self.outputs.holds:
             self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)

@@ -32,8 +32,8 @@ from crdtstream.storage.backup import (
     copy_file,
     discard,
     formats,
+    link_or_copy,
     make_target,
-    take_whole,
     write_description,
 )
 from crdtstream.storage.checkpoint import Checkpointer
@@ -65,21 +65,21 @@ class Moment:
 
 
 class Backups:
-    """The backups of one region; `settle` runs a turn, so that everything done so far is in the log, or raises."""
+    """The backups of one region; `flush` runs a turn, so that everything done so far is in the log, or raises."""
 
     def __init__(
         self,
         node: Node,
         log: Log,
         checkpointer: Checkpointer,
-        settle: Callable[[], None],
+        flush: Callable[[], None],
         on_thread: RunningBackup,
         now_ms: Callable[[], int],
     ) -> None:
         self._node = node
         self._log = log
         self._checkpointer = checkpointer
-        self._settle = settle
+        self._flush = flush
         self._on_thread = on_thread
         self._now_ms = now_ms
 
@@ -116,7 +116,7 @@ class Backups:
     async def _fix(self, digesting: Digesting) -> Moment:
         """Sum up the state, until all that is left belongs to one moment; then that moment is durable."""
         while True:
-            self._settle()
+            self._flush()
             digesting.step(SLICE_ENTRIES)
             if digesting.is_fixed():
                 break
@@ -131,7 +131,7 @@ class Backups:
         data, manifest = self._node.settings.config.data, self._checkpointer.manifest
         assert manifest is not None
         pieces = BackupFiles(manifest, moment.segments)
-        files = [await self._on_thread(partial(take_whole, data, target, name)) for name in pieces.whole]
+        files = [await self._on_thread(partial(link_or_copy, data, target, name)) for name in pieces.whole]
         for name, end in pieces.segments:
             source, path = os.path.join(data, name), os.path.join(target, name)
             files.append(await self._on_thread(partial(copy_file, source, path, end)))

@@ -97,7 +97,7 @@ class Loop(Turns):
         self._damages_told = 0
         self._forgotten_given = 0
         around = nullcontext if tracing is None else tracing.checkpoint
-        self._saver = Saver(self.node, self.log, checkpointer, room, self._settle, now_ms, self.meters, around)
+        self._saver = Saver(self.node, self.log, checkpointer, room, self._flush, now_ms, self.meters, around)
         self._manager = ServiceManager(os.environ.get("NOTIFY_SOCKET", ""))
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._leaves: asyncio.TimerHandle | None = None
@@ -138,7 +138,7 @@ class Loop(Turns):
         }
         logger.info("listening", **self._addresses)
         self.node.birth.announce(announced(self.config, self._addresses))
-        self._tell()
+        self._log_notices()
         self._notify_manager()
 
     async def _start_others(self) -> dict[str, str]:
@@ -224,7 +224,7 @@ class Loop(Turns):
             self._traced.turn_ended()
         self.transport.wake()
 
-    def _heed(self) -> None:
+    def _serve_requests(self) -> None:
         """Rewrite the settings file, read or write users, stop, leave."""
         context = self.node.context
         requests = context.requests

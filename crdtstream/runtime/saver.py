@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 
 
 class Saver:
-    """The checkpoints of one region; `settle` runs a turn and returns why not everything is in the log, or "". Each is
+    """The checkpoints of one region; `flush` runs a turn and returns why not everything is in the log, or "". Each is
     taken within a context that `around` makes.
     """
 
@@ -59,7 +59,7 @@ class Saver:
         log: Log,
         checkpointer: Checkpointer,
         room: DiskRoom,
-        settle: Callable[[], str],
+        flush: Callable[[], str],
         now_ms: Callable[[], int],
         meters: Meters,
         around: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -68,7 +68,7 @@ class Saver:
         self._log = log
         self._checkpointer = checkpointer
         self._room = room
-        self._settle = settle
+        self._flush = flush
         self._now_ms = now_ms
         self._meters = meters
         self._around = around
@@ -78,7 +78,7 @@ class Saver:
         # At the last checkpoint: one that was taken before the disk was full does not delay the one that ends that.
         self._was_full = False
         self._rest_s = REST_S
-        self._backups = Backups(node, log, checkpointer, self._settle_or_fail, on_thread, now_ms)
+        self._backups = Backups(node, log, checkpointer, self._flush_or_fail, on_thread, now_ms)
 
     async def run(self) -> None:
         """Run until cancelled; raises errors that end the region."""
@@ -132,7 +132,7 @@ class Saver:
         backups = saving.drain_backups()
         try:
             with self._around():
-                await self._take()
+                await self._write_checkpoint()
         except (DiskError, Unsettled) as error:
             self._checkpointer.abort()
             self._meters.checkpoint_failures += 1
@@ -146,11 +146,11 @@ class Saver:
             self._meters.checkpoint.observe(seconds)
             logger.info("checkpoint-taken", seconds=seconds, log_from=self._log.first_position)
             for backup in backups:
-                self._settle()
+                self._flush()
                 await self._backups.make(backup)
         self._room.restore()
         self._space_out()
-        self._settle()
+        self._flush()
 
     def _space_out(self) -> None:
         """Checkpoints for lack of room never follow each other at once; while room is tight the distances grow."""
@@ -162,13 +162,13 @@ class Saver:
         if tight:
             self._short_wait_s = min(2 * self._short_wait_s, SHORT_RETRY_S_MAX)
 
-    async def _take(self) -> None:
+    async def _write_checkpoint(self) -> None:
         checkpointer = self._checkpointer
-        self._settle_or_fail()
+        self._flush_or_fail()
         self._room.prepare()
         capture = checkpointer.begin()
         while not capture.done:
-            self._settle_or_fail()
+            self._flush_or_fail()
             self._slice(capture)
             sections = capture.drain_output()
             if sections:
@@ -186,8 +186,8 @@ class Saver:
         if segments:
             await on_thread(partial(self._log.delete, segments))
 
-    def _settle_or_fail(self) -> None:
-        lack = self._settle()
+    def _flush_or_fail(self) -> None:
+        lack = self._flush()
         if lack:
             raise Unsettled(lack)
 

@@ -29,15 +29,15 @@ class ServiceManager:
     def tell(self, loading: str, is_stopping: bool) -> None:
         """Tell the state of the region; `loading` says why it does not serve."""
         if is_stopping:
-            self._tell(STOPPING)
+            self._send(STOPPING)
         else:
-            self._tell(f"STATUS={loading}" if loading else SERVING)
+            self._send(f"STATUS={loading}" if loading else SERVING)
 
     def notify_reload(self) -> None:
         """A reload begins; it ends with the next `tell`."""
-        self._tell(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
-    def _tell(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         if not self._address or text == self._told:
             return
         self._told = text

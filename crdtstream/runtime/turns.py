@@ -94,7 +94,7 @@ class Turns(ABC):
         """Tell those besides the clients that a turn has ended."""
 
     @abstractmethod
-    def _heed(self) -> None:
+    def _serve_requests(self) -> None:
         """Do what commands asked the process for."""
 
     @abstractmethod
@@ -140,7 +140,7 @@ class Turns(ABC):
                 waiting.set_result(None)
         self._settling.clear()
 
-    def _settle(self) -> str:
+    def _flush(self) -> str:
         """Run a turn now; return why something that the node knows is not in the log, or "" if everything is."""
         self.run_turn()
         if self.failed:
@@ -157,7 +157,7 @@ class Turns(ABC):
                 self.schedule()
                 break
             ready = self.node.ready()
-        self._tell()
+        self._log_notices()
         config = self.node.settings.config
         # Once the ports listen, and before peers hear of it.
         if config is not self.config and self._addresses:
@@ -165,9 +165,9 @@ class Turns(ABC):
             self._follow_config(config)
         requests = self.node.context.requests
         if requests.rewrite or requests.acl or requests.stop or self.node.leaving.has_left():
-            self._heed()
+            self._serve_requests()
 
-    def _tell(self) -> None:
+    def _log_notices(self) -> None:
         """Log what the node noticed; `serving` follows the event `ready`, once the ports listen."""
         node = self.node
         for notices in (node.notices, node.news):

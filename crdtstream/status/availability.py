@@ -87,15 +87,15 @@ class Standing:
         """True if a tick may change members."""
         return self.writable or self.member_bytes >= TICK_BYTES
 
-    def take_removal(self, byte_count: int) -> bool:
+    def spend_removal(self, byte_count: int) -> bool:
         """Take room for a command's records of this size that remove data; false if there is not so much."""
-        return self.writable or self._take(self.removal_bytes, byte_count)
+        return self.writable or self._spend(self.removal_bytes, byte_count)
 
-    def take_members(self, byte_count: int) -> bool:
+    def spend_members(self, byte_count: int) -> bool:
         """The same for records that change members."""
-        return self.writable or self._take(self.member_bytes, byte_count)
+        return self.writable or self._spend(self.member_bytes, byte_count)
 
-    def _take(self, room_bytes: int, byte_count: int) -> bool:
+    def _spend(self, room_bytes: int, byte_count: int) -> bool:
         if byte_count > room_bytes:
             return False
         self.removal_bytes = max(0, self.removal_bytes - byte_count)

@@ -108,7 +108,7 @@ def make_target(path: str) -> list[str]:
     return [path, above]
 
 
-def take_whole(data: str, target: str, name: str) -> File:
+def link_or_copy(data: str, target: str, name: str) -> File:
     """Link a file that is never written again, or copy it where that is impossible."""
     source, path = os.path.join(data, name), os.path.join(target, name)
     try:

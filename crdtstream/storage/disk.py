@@ -152,7 +152,7 @@ class RealDisk:
         self._descriptors: dict[str, int] = {}
         try:
             _make_directory(path)
-            self._lock = self._take_lock()
+            self._lock = self._acquire_lock()
             self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             self._remove_temporaries()
         except DiskError:
@@ -160,7 +160,7 @@ class RealDisk:
         except OSError as error:
             raise _disk_error("open", path, error) from error
 
-    def _take_lock(self) -> int:
+    def _acquire_lock(self) -> int:
         descriptor = os.open(os.path.join(self.path, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

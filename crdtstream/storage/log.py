@@ -373,9 +373,9 @@ class Log:
         except DiskFull:
             if self.reserve is None:
                 raise
-            return self._take_from(self.reserve, HEADER_BYTES + byte_count)
+            return self._draw_from(self.reserve, HEADER_BYTES + byte_count)
 
-    def _take_from(self, reserve: Reserve, least: int) -> int:
+    def _draw_from(self, reserve: Reserve, least: int) -> int:
         most = max(least, reserve.portion_bytes)
         if reserve.held_bytes + self._disk.free_bytes() >= least:
             reserve.give(most)

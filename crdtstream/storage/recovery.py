@@ -126,7 +126,7 @@ class Recovery:
         self._begin(names)
         for place, name in enumerate(names):
             after = first_of(names[place + 1]) if place + 1 < len(names) else 0
-            damage = self._take(name, after)
+            damage = self._replay_segment(name, after)
             if damage is not None:
                 self._cut(damage, names[place:])
                 break
@@ -177,7 +177,7 @@ class Recovery:
             return None
         return None if header is None or header.first != first_of(name) else header
 
-    def _take(self, name: str, after: int) -> tuple[str, int] | None:
+    def _replay_segment(self, name: str, after: int) -> tuple[str, int] | None:
         """Replay a segment if it continues the log; otherwise return the file and offset of the damage.
 
         `after` is the first record of the next segment; a segment that ends before the replay begins is not read.

@@ -74,7 +74,7 @@ def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
         for offset, payload in read_sections(disk, name, number, byte_count):
             read_state(name, offset, payload, reader, stored)
     if manifest.state_files:
-        take_last(state_file(manifest.state_files[-1][0]), reader, stored)
+        read_last_section(state_file(manifest.state_files[-1][0]), reader, stored)
     return manifest
 
 
@@ -100,7 +100,7 @@ def read_state(name: str, offset: int, payload: bytes, reader: StateReader, stor
         raise CheckpointDamaged(name, offset, str(error)) from error
 
 
-def take_last(name: str, reader: StateReader, stored: Stored) -> None:
+def read_last_section(name: str, reader: StateReader, stored: Stored) -> None:
     try:
         done = reader.end()
     except CodecError as error:

@@ -179,7 +179,7 @@ class Region:
         if session.is_open and handover.is_needed and self.fetching.link is None and handover.wants_fetch(view, now_ms):
             handover.begin_fetch(view)
 
-    def take_snapshots(self) -> None:
+    def capture_snapshots(self) -> None:
         for region in list(self.transfers.wanted):
             replica = Replica(0)
             replica.applied.vector = self.vector.copy()
@@ -243,7 +243,7 @@ class Link:
                     silent = False
             for host in self.hosts:
                 silent = silent and not host.transfers.wanted
-                host.take_snapshots()
+                host.capture_snapshots()
             if silent:
                 return
         raise AssertionError("the sessions never fall silent")

@@ -115,7 +115,7 @@ async def test_a_turn_that_outgrows_the_room_is_kept(tmp_path: Path, disk: Small
             await until(lambda: not region.loop.node.context.standing.writable, "there is no room")
             assert await other.ask("PING") == b"+PONG\r\n"
             assert (await other.ask("XADD", "x", "*", "f", "v")).startswith(b"-MISCONF")
-            assert region.loop._settle() == NO_ROOM
+            assert region.loop._flush() == NO_ROOM
             assert not wire.reader._buffer, "nobody may be told yet"  # type: ignore[attr-defined]
             disk.full = False
             assert await wire.line() == b"+OK\r\n"
@@ -190,7 +190,7 @@ async def test_a_turn_that_is_not_in_the_log_says_why(tmp_path: Path, monkeypatc
     async with running(config_of(tmp_path)) as region:
         wire = await region.connect()
         await add(wire)
-        assert region.loop._settle() == ""
+        assert region.loop._flush() == ""
 
         def broken(_disk: RealDisk, _name: str, _offset: int, _data: bytes) -> None:
             raise MemoryError
@@ -198,7 +198,7 @@ async def test_a_turn_that_is_not_in_the_log_says_why(tmp_path: Path, monkeypatc
         monkeypatch.setattr(RealDisk, "write", broken)
         await wire.send(request("XADD", "x", "*", "f", "v"))
         await failing(region, "^MemoryError$")
-        assert region.loop._settle() == "the region failed: MemoryError"
+        assert region.loop._flush() == "the region failed: MemoryError"
 
 
 async def test_a_failed_sync_on_its_thread_ends_the_region(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ def full(removal_bytes: int, member_bytes: int) -> Standing:
 def test_with_room_everything_may_be_written() -> None:
     standing = Standing()
     assert standing.may_remove() and standing.may_change_members()
-    assert standing.take_removal(1 << 40) and standing.take_members(1 << 40)
+    assert standing.spend_removal(1 << 40) and standing.spend_members(1 << 40)
 
 
 def test_a_tick_needs_its_room_and_takes_none() -> None:
@@ -26,11 +26,11 @@ def test_a_tick_needs_its_room_and_takes_none() -> None:
 
 def test_commands_take_their_parts_until_nothing_is_left() -> None:
     standing = full(1_000, 3_000)
-    assert standing.take_removal(600) and not standing.take_removal(600)
+    assert standing.spend_removal(600) and not standing.spend_removal(600)
     assert (standing.removal_bytes, standing.member_bytes) == (400, 2_400)
-    assert standing.take_members(2_000)
-    assert not standing.take_removal(1), "both share the room"
-    assert standing.take_members(400) and not standing.take_members(1)
+    assert standing.spend_members(2_000)
+    assert not standing.spend_removal(1), "both share the room"
+    assert standing.spend_members(400) and not standing.spend_members(1)
 
 
 def test_the_reserve_excuses_from_the_disk_alone() -> None:

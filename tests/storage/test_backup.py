@@ -21,10 +21,10 @@ from crdtstream.storage.backup import (
     checksum_of,
     copy_file,
     discard,
+    link_or_copy,
     make_target,
     read_description,
     restore_files,
-    take_whole,
     text_of,
     write_description,
 )
@@ -44,7 +44,7 @@ def data(tmp_path: Path) -> Path:
 def taken(data: Path, target: Path) -> Description:
     directories = make_target(str(target))
     logs = ("log-00000000000000000001", "log-00000000000000000009")
-    files = [take_whole(str(data), str(target), name) for name in ("manifest", "state-00000001")]
+    files = [link_or_copy(str(data), str(target), name) for name in ("manifest", "state-00000001")]
     files += [copy_file(str(data / name), str(target / name), 1000) for name in logs]
     description = Description(1, "east", "shop", "strict", "1.a", 5, {"1.a": 3}, "d1", 7, "0.1.0", {}, files)
     write_description(str(target), description, directories)

@@ -154,7 +154,7 @@ def test_removals_leave_a_part_of_the_reserve_to_members() -> None:
         replies.append(machine.execute([b"PEXPIRE", b"kept", b"%d" % (10**9 + len(replies))], NOW_MS))
     assert str(replies[-1]).startswith("b'-MISCONF") and len(replies) > 20
     standing = machine.node.standing
-    assert standing.take_members(4_096), "an eviction still fits"
+    assert standing.spend_members(4_096), "an eviction still fits"
     assert machine.room.reserve.held_bytes >= LIMITS.disk_reserve_bytes // 4
     save(machine)
     assert add(machine)

@@ -82,7 +82,7 @@ class Block(Content):
         block = Block()
         block.ms, block.seq, block._ends = ms, seq, ends
         block.chunks = [data]
-        block._take_counters(counters)
+        block._append_counters(counters)
         block.count = block._joined = len(ms)
         block.byte_count = len(data)
         return block
@@ -176,7 +176,7 @@ class Block(Content):
             self.ms, self.seq, self._ends, self.chunks = array("Q"), array("Q"), array("Q"), []
         self.ms.extend(ms)
         self.seq.extend(seq)
-        self._take_counters(counters)
+        self._append_counters(counters)
         shift = self.byte_count - start
         self._ends.fromlist([end + shift for end in ends] if shift else ends)
         self.chunks.append(data)
@@ -220,7 +220,7 @@ class Block(Content):
             return 0, counting("Q", first, self.count)
         return base, counting("I", first - base, self.count)
 
-    def _take_counters(self, counters: Sequence[int]) -> None:
+    def _append_counters(self, counters: Sequence[int]) -> None:
         """Append these ascending counters."""
         if self.count == 0:
             self._counter_base = counters[0]

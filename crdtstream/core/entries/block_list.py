@@ -132,15 +132,15 @@ class BlockList(Extent):
             if block.count < SPARSE_ENTRIES:
                 self._replace(at, at, [Slice(block, 0, block.count)])
         elif len(self._deleted) > BLOCKS_WITH_DELETED_ROWS:
-            self._settle(bisect_right(self._low_counters, next(iter(self._deleted))) - 1)
+            self._cut_deleted(bisect_right(self._low_counters, next(iter(self._deleted))) - 1)
 
     def _settled(self, at: int) -> Block:
         """The block at index `at`, without deleted rows."""
         if self._deleted:
-            self._settle(at)
+            self._cut_deleted(at)
         return self._blocks[at]
 
-    def _settle(self, at: int) -> None:
+    def _cut_deleted(self, at: int) -> None:
         """Cut the deleted rows out of the block at index `at`."""
         deleted = self._deleted.pop(self._low_counters[at], None)
         if deleted is None:
@@ -150,20 +150,20 @@ class BlockList(Extent):
             self._head = 0
         self._put(at, at + 1, [block])
 
-    def _settle_all(self, first: int = 0, last: int = -1) -> None:
+    def _cut_all_deleted(self, first: int = 0, last: int = -1) -> None:
         """Settle the blocks from index `first` to `last`, both inclusive; all of them without bounds."""
         if not self._deleted:
             return
         low, high = self._low_counters[first], self._low_counters[last]
         for key in [key for key in self._deleted if low <= key <= high]:
-            self._settle(bisect_right(self._low_counters, key) - 1)
+            self._cut_deleted(bisect_right(self._low_counters, key) - 1)
 
     def _settled_through(self, first: int, counter: int) -> int:
         """Settle the blocks from index `first` on that begin up to this counter; returns the last that then does."""
         last = bisect_right(self._low_counters, counter) - 1
         if not self._deleted or last < first:
             return last
-        self._settle_all(first, last)
+        self._cut_all_deleted(first, last)
         return bisect_right(self._low_counters, counter) - 1
 
     def _punch(self, at: int, ranges: list[tuple[int, int]]) -> None:
@@ -253,8 +253,8 @@ class BlockList(Extent):
             if block is not self.tail:
                 block.seal()
         if self._deleted:
-            self._settle(0)
-            self._settle(len(self._blocks) - 1)
+            self._cut_deleted(0)
+            self._cut_deleted(len(self._blocks) - 1)
 
     def check_deleted(self) -> tuple[int, int]:
         """How many entries are deleted rows, and their bytes."""

@@ -271,7 +271,7 @@ class EntryTree(BlockList):
         """The number of entries from start to end, both inclusive."""
         if start > end or not self._blocks:
             return 0
-        self._settle_all()
+        self._cut_all_deleted()
         at = max(bisect_right(self._low_ids, start) - 1, 0)
         below = self._rank(at, self._blocks[at].lower_bound(start))
         at = max(bisect_right(self._low_ids, end) - 1, 0)
@@ -325,7 +325,7 @@ class EntryTree(BlockList):
     def counter_ranges(self) -> list[tuple[int, int]]:
         """The counters of all live entries as maximal ranges, both ends inclusive."""
         ranges: list[tuple[int, int]] = []
-        self._settle_all()
+        self._cut_all_deleted()
         for at in range(len(self._blocks)):
             add_counter_ranges(ranges, self._blocks[at], self._low_of(at))
         return ranges
@@ -353,7 +353,7 @@ class EntryTree(BlockList):
 
     def count_through(self, counter: int) -> int:
         """The number of live entries with counters up to this one, inclusive."""
-        self._settle_all()
+        self._cut_all_deleted()
         at = bisect_right(self._low_counters, counter) - 1
         return 0 if at < 0 else self._rank(at, self._blocks[at].lower_bound_counter(counter + 1))
 
@@ -375,14 +375,14 @@ class EntryTree(BlockList):
         """The blocks, the number of removed entries at the head, and the tail's count. Only the tail may grow after
         this, and the entries it holds now do not change.
         """
-        self._settle_all()
+        self._cut_all_deleted()
         return self._blocks[:], self._head, self.tail.count
 
     def resting(self, at: int, count: int) -> list[Block]:
         """At most `count` blocks before the tail, from the number `at` on, without deleted rows."""
         end = min(at + count, len(self._blocks) - 1)
         if at < end:
-            self._settle_all(at, end - 1)
+            self._cut_all_deleted(at, end - 1)
         return self._blocks[at:end] if at < end else []
 
     def gather(self, at: int, count: int) -> Block:
@@ -422,7 +422,7 @@ class EntryTree(BlockList):
     def checksum(self) -> int:
         """The sum of the live entries' checksums mod 2**64: equal for equal entries, however blocks divide them."""
         total = 0
-        self._settle_all()
+        self._cut_all_deleted()
         for at in range(len(self._blocks)):
             block, low = self._blocks[at], self._low_of(at)
             total += block.checksum_of(low, block.count) if low else block.checksum()

@@ -83,7 +83,7 @@ class PendingEntries:
         mine.add(ids, self._consumers.hold(consumer, len(ids)), delivered_ms, deliveries)
         self.count += len(ids)
         if not mine.tip or first is None or ids[0] < first:
-            self._settle(origin, mine, first, last)
+            self._reposition(origin, mine, first, last)
 
     def deliver_runs(self, runs: list[BlockRange], consumer: bytes, now_ms: int) -> None:
         """Add the IDs of everything that one read delivered."""
@@ -134,7 +134,7 @@ class PendingEntries:
                 self.set(origin, entry_id, consumer, now_ms, 1)
         self.add(origin, fresh, consumer, now_ms, 1)
 
-    def _settle(self, origin: int, mine: OriginPending, first: EntryId | None, last: EntryId | None) -> None:
+    def _reposition(self, origin: int, mine: OriginPending, first: EntryId | None, last: EntryId | None) -> None:
         """Move the origin within its chain if its first or last ID changed from `first` or `last`."""
         if first is None or mine.first_id() != first or mine.last_id() != last:
             self._chains.record_grown(origin, mine)

@@ -314,12 +314,12 @@ class OriginPending(Extent):
         span = self.own(at)
         span.remove_row(index)
         if span.ms:
-            self._settle(at)
+            self._merge_small(at)
         else:
             del self.spans[at]
             del self.low_ids[at]
 
-    def _settle(self, at: int) -> None:
+    def _merge_small(self, at: int) -> None:
         """Merge a span that removals have left small with a neighbour."""
         small = len(self.spans[at].ms) <= SPARSE_ENTRIES
         if small and not (at > 0 and self._merge(at - 1)) and at + 1 < len(self.spans):
@@ -353,7 +353,7 @@ class OriginPending(Extent):
         self.spans[first:end] = spans
         self.low_ids[first:end] = low_ids
         if first < len(self.spans):
-            self._settle(first)
+            self._merge_small(first)
         return consumers
 
     def remove_consumer(self, consumer: int) -> list[EntryId]:

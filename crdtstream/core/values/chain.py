@@ -107,7 +107,7 @@ class Chains(Generic[T]):
     def record_grown(self, origin: int, extent: T) -> None:
         """Place an extent that grew upwards without being a tip, or is no longer empty: it becomes a chain's tip."""
         if extent.origin == origin:
-            self._take_out(extent)
+            self._unlink(extent)
         self.placed += 1
         self._place(origin, extent)
 
@@ -123,7 +123,7 @@ class Chains(Generic[T]):
                 if chain.extents[-1] is extent:
                     chain.left = max(chain.left, last)
         if now is None:
-            self._take_out(extent)
+            self._unlink(extent)
 
     def rebuild(self, extents: dict[int, T]) -> None:
         """Build the chains from all extents, placing them in ID order; empty extents are skipped."""
@@ -166,7 +166,7 @@ class Chains(Generic[T]):
         self.all = (*self.all, begun)
         return begun
 
-    def _take_out(self, extent: T) -> None:
+    def _unlink(self, extent: T) -> None:
         for chain in self.all:
             # The extent to take out is usually the oldest of its chain, or its only one: test that before searching.
             at = 0 if chain.extents[0] is extent else -1

@@ -115,7 +115,7 @@ class Audit:
             self.last_ms = self._ended_ms = now_ms
         if tree.done:
             for peer in peers:
-                self._tell(tree, peer, WHOLE, "")
+                self._queue_sums(tree, peer, WHOLE, "")
             self._compare_early(peers)
 
     def _begin(self, now_ms: int, interval_ms: int, peers: list[int], progress: ProgressTable) -> None:
@@ -151,7 +151,7 @@ class Audit:
 
     # Said
 
-    def _tell(self, tree: HashTree, peer: int, scope: Scope, key: str) -> None:
+    def _queue_sums(self, tree: HashTree, peer: int, scope: Scope, key: str) -> None:
         """Queue the sums of a scope for a peer, once per scope."""
         comparison = self._comparisons.get(peer)
         if comparison is None:
@@ -214,7 +214,7 @@ class Audit:
             return
         theirs = dict(zip(heard.labels, heard.sums, strict=True))
         labels = differing(own, theirs)
-        self._tell(tree, peer, scope, heard.key[:NAME_CHARACTERS_MAX])
+        self._queue_sums(tree, peer, scope, heard.key[:NAME_CHARACTERS_MAX])
         comparison = self._comparisons[peer]
         if scope == WHOLE and not comparison.compared:
             comparison.compared = True
@@ -228,7 +228,7 @@ class Audit:
             found = [f"all of it is in region {self._name if own else name} only"] if labels else []
         else:
             for inner in narrower(scope, labels):
-                self._tell(tree, peer, inner, self._shown_key(tree, inner) or key)
+                self._queue_sums(tree, peer, inner, self._shown_key(tree, inner) or key)
             found = [self._shown(label, own, theirs, name) for label in labels if not leads_on(scope, label)]
         if found and scope not in comparison.reported and len(comparison.reported) < SCOPES_MAX:
             comparison.reported.add(scope)

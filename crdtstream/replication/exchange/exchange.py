@@ -155,7 +155,7 @@ class Exchange:
 
     # States being sent
 
-    def take_snapshots(self) -> None:
+    def capture_snapshots(self) -> None:
         """Take the requested snapshots, between turns: exactly the state that peers may see, neither less nor more."""
         last, log = self._turn.last_position, self.history.log
         if log is None or min(log.last_position, self.view.served_position) < last or not self._replica.is_settled():

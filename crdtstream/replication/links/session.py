@@ -185,14 +185,14 @@ class Session:
             return None
         self._heard_ms = now_ms
         try:
-            return self._take(message, view, now_ms)
+            return self._receive(message, view, now_ms)
         except Refusal as refusal:
             self.refuse(str(refusal))
         except (WireError, CodecError) as error:
             self.refuse_unreadable(error, view.settings.config)
         return None
 
-    def _take(self, message: wire.Message, view: View, now_ms: int) -> Heard | None:
+    def _receive(self, message: wire.Message, view: View, now_ms: int) -> Heard | None:
         if message.HasField("refused"):
             self.close(f"the peer refused: {message.refused.reason[:REASON_CHARACTERS_MAX]}")
             return None

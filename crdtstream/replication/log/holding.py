@@ -137,5 +137,5 @@ class Holding:
         if self.lacking == MEMORY or self._standing.writable:
             return judged != DATA
         if judged == MEMBERS:
-            return self._standing.take_members(byte_count + RECORD_BYTES)
-        return judged == REMOVALS and self._standing.take_removal(byte_count + RECORD_BYTES)
+            return self._standing.spend_members(byte_count + RECORD_BYTES)
+        return judged == REMOVALS and self._standing.spend_removal(byte_count + RECORD_BYTES)

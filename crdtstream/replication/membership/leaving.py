@@ -77,7 +77,7 @@ class Leaving:
             )
         self._pass(LEAVES)
         self._draining.begin(f"region {config.name} is leaving the cluster and takes no writes: use another region")
-        self._tell("begins to leave the cluster: it refuses writes")
+        self._report("begins to leave the cluster: it refuses writes")
         return ""
 
     def abort(self) -> str:
@@ -89,7 +89,7 @@ class Leaving:
             return f"a peer ends the membership of region {name} already: start the region again, and it comes back"
         self._pass(ABORTS)
         self._draining.end()
-        self._tell("stays in the cluster: it takes writes")
+        self._report("stays in the cluster: it takes writes")
         return ""
 
     def lack(self) -> list[Lacking]:
@@ -114,7 +114,7 @@ class Leaving:
         if self.step == DRAINING and not self.lack() and self._helpers():
             self._pass(DRAINED)
             self._membership.leaves = True
-            self._tell("asks a peer to end its membership")
+            self._report("asks a peer to end its membership")
         if self.step == ENDING:
             self._ask()
             self._follow_end()
@@ -155,7 +155,7 @@ class Leaving:
         evictor, counter = self._ended_at
         if any(self._exchange.progress.told_of(origin).contains(evictor, counter) for origin in self._others()):
             self._pass(ENDED)
-            self._tell("has left the cluster")
+            self._report("has left the cluster")
 
     def _helpers(self) -> list[Session]:
         """The linked peers that can end a membership."""
@@ -174,7 +174,7 @@ class Leaving:
         counted = self._replica.applied.members.counted(own, self._birth.founders_left())
         return [origin for origin in counted if region_of(origin) != region_of(own)]
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         text = f"region {self._exchange.view.settings.config.name} {what}"
         self._exchange.news.append(Notice("leave", text))
 

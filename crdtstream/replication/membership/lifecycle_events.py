@@ -34,18 +34,18 @@ class Chronicle:
         if origin != self._origin:
             self._change(origin, members)
         if is_admitted and not self._is_admitted:
-            self._tell(FOUNDED if founds else ADMITTED, origin, **sponsor_fields(origin, members, founds))
+            self._record(FOUNDED if founds else ADMITTED, origin, **sponsor_fields(origin, members, founds))
         if is_ready and not self._is_ready:
-            self._tell(READY, origin)
+            self._record(READY, origin)
         self._is_admitted, self._is_ready = is_admitted, is_ready
 
     def _change(self, origin: int, members: Members) -> None:
         if self._origin and members.has_ended(self._origin):
-            self._tell(EVICTED, self._origin, goes_on_as=origin_name(origin))
+            self._record(EVICTED, self._origin, goes_on_as=origin_name(origin))
         self._origin = origin
         self._is_admitted = False
 
-    def _tell(self, event: str, origin: int, **fields: object) -> None:
+    def _record(self, event: str, origin: int, **fields: object) -> None:
         self.events.append((event, {"origin": origin_name(origin), **fields}))
 
 

@@ -225,7 +225,7 @@ class StartOver:
             return
         self._turn.cut()
         position = self._turn.add(codec.STARTED_OVER, codec.encode_number(transfer))
-        self._take(position, state, 0)
+        self._replace_state(position, state, 0)
         for origin in state.founders:
             self._birth.found(origin, self._turn)
         gone = self._birth.origin
@@ -233,10 +233,10 @@ class StartOver:
         self._membership.begin_again()
         entries = self._hand_over()
         self.replaced = True
-        self._tell(gone, entries)
+        self._report(gone, entries)
         self._end(f"origin {origin_name(gone)} has ended, its region started over as {origin_name(self._birth.origin)}")
 
-    def _take(self, position: int, state: TransferReader, replayed: int) -> None:
+    def _replace_state(self, position: int, state: TransferReader, replayed: int) -> None:
         """Replace this region's state; `replayed` is that log position while the log is replayed, else 0."""
         groups = self._left.groups
         own = [self._birth.origin, *self._birth.lineage]
@@ -261,7 +261,7 @@ class StartOver:
         self._turn.add(codec.HANDED_OVER, codec.encode_number(len(self._left.groups)))
         return count
 
-    def _tell(self, gone: int, entries: int) -> None:
+    def _report(self, gone: int, entries: int) -> None:
         groups = len(self._left.groups)
         text = (
             f"region {self._settings.config.name} has started over from the state of region {self.source}: origin"
@@ -277,7 +277,7 @@ class StartOver:
         staging = self._exchange.fetching.staging
         if staging is None or staging.transfer != transfer or not staging.is_done():
             raise CodecError("a record replaces the state with one that was not staged")
-        self._take(position, staging.state, position)
+        self._replace_state(position, staging.state, position)
         self._exchange.fetching.staging = None
 
     def replay_handed_over(self, payload: bytes) -> None:

@@ -134,7 +134,7 @@ class Birth:
         if self.origin not in (0, origin):
             self.lineage.append(self.origin)
         self._replica.applied.origin, self.count = origin, count
-        self._note(origin, count)
+        self._record(origin, count)
 
     def predecessors(self) -> list[int]:
         """Those of the lineage that have not ended, the newest last. What one of them did may come back from peers
@@ -161,7 +161,7 @@ class Birth:
         """The highest count of that region's origins, -1 for none."""
         return max([count for origin, count in self.counts.items() if region_of(origin) == region], default=-1)
 
-    def _note(self, origin: int, count: int) -> None:
+    def _record(self, origin: int, count: int) -> None:
         """Of a region's origins those that may be at work are kept, and one of the highest count."""
         if self.counts.get(origin) == count:
             return
@@ -210,7 +210,7 @@ class Birth:
         """
         if origin == self.origin:
             return
-        self._note(origin, count)
+        self._record(origin, count)
         if origin in self.counts and self.bounds.hear(origin, batch_bytes_max):
             self.changes += 1
         region = self._config.region
@@ -219,7 +219,7 @@ class Birth:
         if region_of(origin) == region and residue_of(region, count) == self._replica.residue:
             turn.cut()
             self.count = self._highest(region) + 1
-            self._note(self.origin, self.count)
+            self._record(self.origin, self.count)
             self._replica.residue = residue_of(region, self.count)
             turn.add(codec.START, codec.encode_start(self.origin, self.count))
 

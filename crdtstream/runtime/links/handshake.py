@@ -57,16 +57,16 @@ class Answers:
         """These are the configured addresses from now on."""
         self._regions = {peer: region for peer, region in self._regions.items() if peer in peers}
         self._unknown = set(peers) - self._regions.keys()
-        self._tell()
+        self._notify()
 
     def note(self, address: str, region: int) -> None:
         """Note an answer, unless the address was removed meanwhile."""
         if address in self._unknown or address in self._regions:
             self._regions[address] = region
             self._unknown.discard(address)
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 

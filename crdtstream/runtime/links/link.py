@@ -251,7 +251,7 @@ class Link:
                 self.close(f"the peer ended the stream{await stream.farewell()}")
                 return
             self._heard_s = asyncio.get_running_loop().time()
-            self._take(self._unpacker.unpack(envelope), size_of(envelope))
+            self._receive(self._unpacker.unpack(envelope), size_of(envelope))
 
     async def _next(self, stream: LinkStream) -> object:
         """Read an envelope; gRPC raises here if the bytes are none, which is the peer's fault, not the node's."""
@@ -262,7 +262,7 @@ class Link:
         except Exception as error:
             raise EnvelopeError(f"the message is not an envelope: {error}") from error
 
-    def _take(self, message: wire.Message, byte_count: int) -> None:
+    def _receive(self, message: wire.Message, byte_count: int) -> None:
         if message.HasField("hello") and not self.region:
             if message.hello.region != self.authorised:
                 self.at_odds = True

@@ -48,14 +48,14 @@ class TracedRespServer(RespServer):
     def turn_ended(self) -> None:
         super().turn_ended()
         for client_id, told in self._touched.items():
-            self._settle(client_id, told)
+            self._end_spans(client_id, told)
         self._touched.clear()
 
     def drop(self, client_id: int) -> None:
         super().drop(client_id)
-        self._settle(client_id, b"")
+        self._end_spans(client_id, b"")
 
-    def _settle(self, client_id: int, told: bytes) -> None:
+    def _end_spans(self, client_id: int, told: bytes) -> None:
         spans = self._open.get(client_id)
         if spans is None:
             return

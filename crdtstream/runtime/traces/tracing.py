@@ -114,7 +114,7 @@ class Tracing:
                 span.set_status(Status(StatusCode.ERROR))
                 span.set_attribute("db.response.status_code", error)
             elif span.attributes.get("crdtstream.writes"):
-                self._note(span)
+                self._record(span)
         span.end()
 
     # Batches
@@ -147,10 +147,10 @@ class Tracing:
         if span.is_recording():
             span.set_attribute("crdtstream.effects", effects)
             if effects:
-                self._note(span)
+                self._record(span)
         span.end()
 
-    def _note(self, span: TraceSpan) -> None:
+    def _record(self, span: TraceSpan) -> None:
         self._recent.append(span.get_span_context())
         self._noted += 1
 

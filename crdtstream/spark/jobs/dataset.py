@@ -115,11 +115,11 @@ class Dataset:
             folder = str(PurePosixPath(self._relative(info.path)).parent.relative_to(f"{STAGING}/{batch}"))
             self._move(info.path, f"{folder}/batch-{batch:010}-{indexes[folder]}.parquet")
             indexes[folder] += 1
-        self._note(query, batch)
+        self._record(query, batch)
         self._remove_tree(f"{STAGING}/{batch}")
         return Published(len(staged), rows, sum(info.size for info in staged))
 
-    def _note(self, query: str, batch: int) -> None:
+    def _record(self, query: str, batch: int) -> None:
         path = self._absolute(PUBLISHED)
         with self._files.open_output_stream(f"{path}.new") as out:
             out.write(json.dumps({"query": query, "batch": batch}).encode())

@@ -224,14 +224,14 @@ def test_a_snapshot_holds_what_may_be_served_and_no_more() -> None:
     exchange = cluster.node(1).exchange
     last, exchange.transfers.wanted[2] = exchange.view.served_position, None
     exchange.view.served_position = last - 1
-    exchange.take_snapshots()
+    exchange.capture_snapshots()
     assert exchange.transfers.running.get(2) is None
     exchange.view.served_position = last
     cluster.node(1).replica.add_entry((0, b"x"), (2**50, 1), [b"f", b"v"])
-    exchange.take_snapshots()
+    exchange.capture_snapshots()
     assert exchange.transfers.running.get(2) is None, "a turn is open"
     cluster.node(1).turn.cut()
-    exchange.take_snapshots()
+    exchange.capture_snapshots()
     assert exchange.transfers.running.get(2) is None, "its records are not in the log"
     cluster.machines[1].perform()
     transfer = exchange.transfers.running.get(2)

@@ -61,7 +61,7 @@ def test_effects_since_the_snapshot_follow_it() -> None:
         for side in (0, 1):
             while link.flights[1 - side]:
                 link.hear(side)
-        east.take_snapshots()
+        east.capture_snapshots()
     east.write()
     link.pump()
     assert west.vector.as_dict() == {1: 21}
@@ -80,7 +80,7 @@ def test_the_window_bounds_what_is_under_way() -> None:
             link.hear(0)
         while link.flights[0]:
             link.hear(1)
-        east.take_snapshots()
+        east.capture_snapshots()
     transfer = east.transfers.running.get(2)
     assert transfer is not None
     while link.say(0) is not None:
@@ -228,7 +228,7 @@ def round_trip(link: Link) -> None:
     for side in (0, 1):
         while link.flights[1 - side]:
             link.hear(side)
-    link.hosts[0].take_snapshots()
+    link.hosts[0].capture_snapshots()
 
 
 def receiving() -> Link:
