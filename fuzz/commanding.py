@@ -106,7 +106,7 @@ class RegionStateMachine(RuleBasedStateMachine):
         far = Region(origin=2)
         for line in FAR_REGION:
             far.line(line)
-        batch = far.replica.take().batch
+        batch = far.replica.drain().batch
         assert batch is not None
         self.batches.append(batch)
         self.region.replica.apply_batch(batch)
@@ -193,7 +193,7 @@ class RegionStateMachine(RuleBasedStateMachine):
 
     def end_turn(self) -> None:
         self.region.replica.acknowledge_all()
-        batch = self.region.replica.take().batch
+        batch = self.region.replica.drain().batch
         if batch is not None:
             self.batches.append(batch)
 

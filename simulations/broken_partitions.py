@@ -22,9 +22,9 @@ DIVIDED: Final[Mapping[str, Any]] = {
 
 PARTITIONED = (
     Mutation(
-        "a commit is not settled under the epochs",
+        "a commit is not clamped by the epochs",
         "partitions/state.py",
-        "(self.epochs.settle(partition, offset + 1, (number, origin)) - 1, (number, origin))",
+        "(self.epochs.clamp_offset(partition, offset + 1, (number, origin)) - 1, (number, origin))",
         "(offset, (number, origin))",
         "skipped message",
         focus=DIVIDED,

@@ -126,7 +126,7 @@ class Cluster(Network):
 
     # Commands
 
-    def take_reply(self, number: int) -> bytes | None:
+    def pop_reply(self, number: int) -> bytes | None:
         """Return replies that arrived for commands that had to wait."""
         return self.drain_replies(number, CLIENT)
 
@@ -135,7 +135,7 @@ class Cluster(Network):
         for argv in commands:
             self.command(number, CLIENT, argv)
         self.turn(number)
-        return self.take_reply(number)
+        return self.pop_reply(number)
 
     def command(self, number: int, client_id: int, argv: list[bytes]) -> None:
         """Let a client send a command, which may be malformed if no checker looks at replies."""

@@ -201,9 +201,9 @@ class Machine:
         """Run a command; return its reply, or None if the client must wait."""
         self.node.execute(client_id, argv, now_ms)
         self.perform()
-        return self.take_reply(client_id)
+        return self.pop_reply(client_id)
 
-    def take_reply(self, client_id: int = CLIENT) -> bytes | None:
+    def pop_reply(self, client_id: int = CLIENT) -> bytes | None:
         replies = self.replies.pop(client_id, [])
         return b"".join(replies) if replies else None
 

@@ -333,7 +333,7 @@ class Network:
     def drain_replies(self, number: int, client_id: int) -> bytes | None:
         """Take what a client was told, and note it."""
         machine = self.machines[number]
-        told, asked = machine.take_reply(client_id), machine.unanswered.get(client_id, [])
+        told, asked = machine.pop_reply(client_id), machine.unanswered.get(client_id, [])
         for value in read_replies(told or b"") if asked else ():
             one = asked.pop(0)
             self.log_event(f"{number}> {b' '.join(one.argv).decode()} = {value}")
@@ -351,7 +351,7 @@ class Network:
         reply = machine.execute(list(words), self.clock_ms(number), ASKER)
         if reply is None:
             machine.sync()
-            reply = machine.take_reply(ASKER)
+            reply = machine.pop_reply(ASKER)
         assert reply is not None, words
         return reply
 

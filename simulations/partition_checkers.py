@@ -262,7 +262,7 @@ class NothingSkipped(Sampled):
         rewritten = not state.epochs.counts(start.epoch)
         for partition in range(clients.spec.partitions):
             committed = state.committed(group, partition, start)
-            first = state.epochs.settle(partition, start.offsets[partition], start.epoch) if start.offsets else 0
+            first = state.epochs.clamp_offset(partition, start.offsets[partition], start.epoch) if start.offsets else 0
             for message in messages_of(state, partition) if committed != UNCOMMITTED else []:
                 within = first <= message.offset <= committed
                 missed = within and message.time_ms >= start.time_ms and message.value not in told

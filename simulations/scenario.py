@@ -61,7 +61,7 @@ class Scenario(ScenarioText):
         if line.command:
             reply = cluster.execute(line.region, self._argv(line, line.command))
         else:
-            reply = cluster.take_reply(line.region)
+            reply = cluster.pop_reply(line.region)
         return WAITS if reply is None else show_reply(read_reply(reply))
 
     def _argv(self, line: Line, command: str) -> list[bytes]:

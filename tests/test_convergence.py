@@ -105,7 +105,7 @@ def settle(cluster: Cluster) -> None:
     cluster.sync()
     cluster.check()
     for region in cluster.machines.values():
-        region.take_reply()
+        region.pop_reply()
 
 
 def admit_all(cluster: Cluster) -> None:

@@ -114,9 +114,9 @@ def test_who_waits_for_entries_hears_of_a_state() -> None:
     run(cluster, 1, "XADD y * f v")
     cut_log(cluster, 1)
     settle(cluster)
-    reply = cluster.machines[2].take_reply()
+    reply = cluster.machines[2].pop_reply()
     assert reply is not None and b"$1\r\ny\r\n" in reply
-    assert cluster.machines[2].take_reply(9) is None
+    assert cluster.machines[2].pop_reply(9) is None
 
 
 def test_a_state_that_was_joined_survives_when_it_was_synced_and_counts_as_durable_only_then() -> None:
@@ -293,6 +293,6 @@ def test_all_regions_agree_whatever_is_cut(
     settle(cluster)
     for region in cluster.machines.values():
         assert region.node.membership.admitted
-        region.take_reply()
+        region.pop_reply()
     assert_equal(cluster)
     assert_agreement(cluster)

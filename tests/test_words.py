@@ -1,10 +1,11 @@
-"""One word for one thing: names of classes and aliases in the package, and the words of the glossary."""
+"""One word for one thing: names of classes, aliases and functions, and the words of the glossary."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -33,6 +34,10 @@ SHARED = {
     "UserOption": "the option --user",
 }
 GLOSSARY = ROOT / "docs" / "glossary.md"
+# Verbs of a function that do not say what it does; the glossary has those that do.
+VAGUE = frozenset(["hear", "heed", "note", "settle", "take", "tell"])
+# `take_command`, `take_over`: what is taken says more.
+VAGUE_FIRST = VAGUE - {"take"}
 
 
 def names_of(source: Source) -> list[str]:
@@ -66,6 +71,30 @@ def homes() -> dict[str, list[str]]:
 def test_a_name_of_the_engine_is_defined_once() -> None:
     twice = {name: parts for name, parts in homes().items() if sum(part not in BESIDE for part in parts) > 1}
     assert not twice, f"two things have one name; use the field's term, or say what it holds: {twice}"
+
+
+def test_verbs_say_what_is_done() -> None:
+    found = [source.fault(node.lineno, node.name) for source, node in functions() if is_vague(node.name)]
+    assert not found, "say what is done, with a verb of the glossary: record, receive, drain, parse, publish ..."
+
+
+def functions() -> Iterator[tuple[Source, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for source in sources("crdtstream", "simulations", "benchmarks", "fuzz", "nemesis"):
+        for node in source.nodes:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield source, node
+
+
+def is_vague(name: str) -> bool:
+    words = name.strip("_").split("_")
+    return words[0] in (VAGUE if len(words) == 1 else VAGUE_FIRST)
+
+
+@pytest.mark.parametrize(
+    ("name", "vague"), [("_take", True), ("note_add", True), ("take_over", False), ("notes", False)]
+)
+def test_which_verbs_are_vague(name: str, vague: bool) -> None:
+    assert is_vague(name) is vague
 
 
 def test_a_shared_name_means_the_same() -> None:

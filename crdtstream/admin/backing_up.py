@@ -91,7 +91,7 @@ def back_up(
         description = check_backup(console, directory)
     except BackupError as error:
         fail(console, str(error), NOT_WHOLE)
-    tell(directory, description, as_json)
+    print_backup(directory, description, as_json)
 
 
 def restore(
@@ -148,7 +148,7 @@ def restore_region(
             told(description.size_bytes())
     except BackupError as error:
         fail(console, str(error), NOT_WHOLE)
-    tell(target, description, as_json, advice(description, target, all_regions))
+    print_backup(target, description, as_json, advice(description, target, all_regions))
 
 
 def bring_back(
@@ -289,7 +289,7 @@ def progress_of(console: Console, what: str, byte_count: int) -> Iterator[Told]:
         yield lambda count: progress.advance(task, count)
 
 
-def tell(directory: str, description: Description, as_json: bool, next_steps: str = "") -> None:
+def print_backup(directory: str, description: Description, as_json: bool, next_steps: str = "") -> None:
     entries = sum(description.vector.values())
     if as_json:
         fields = {"directory": directory, **asdict(description), "bytes": description.size_bytes(), "next": next_steps}

@@ -77,10 +77,10 @@ def restore_stream(
             raise BackupRefusal(
                 f"the backup has no stream {wanted.stream!r} in database {wanted.database}: use an earlier backup"
             )
-        return Import(alone, region, PAGE_ENTRIES, wanted.replace_groups, told_nothing, whole=True).run(key, name)
+        return Import(alone, region, PAGE_ENTRIES, wanted.replace_groups, ignore_count, whole=True).run(key, name)
 
 
-def told_nothing(count: int) -> None:
+def ignore_count(count: int) -> None:
     """The bar counts the bytes of the backup, not the entries of a stream."""
 
 

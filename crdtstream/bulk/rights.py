@@ -58,11 +58,11 @@ class BulkCaller:
                 continue
             reason = REASONS[denial.kind]
             subject = command.name.encode() if denial.kind == COMMAND else argv[denial.at]
-            note(context, reason, subject, self.user.name, self.host)
+            record_refusal(context, reason, subject, self.user.name, self.host)
             raise BulkError(PERMISSION_DENIED, f"NOPERM {full_reason(denial, self.user, command, argv)}")
 
 
-def note(context: Context, reason: str, subject: bytes, username: bytes, host: str) -> None:
+def record_refusal(context: Context, reason: str, subject: bytes, username: bytes, host: str) -> None:
     """Count a refusal and put it into ACL LOG."""
     count_refusal(context, reason)
     client = b"addr=%b cmd=bulk user=%b" % (host.encode(), username)

@@ -73,7 +73,7 @@ def burst_in(context: Context, client: Client, data: bytes, at: int) -> Alike | 
         return None
     alike = Alike(argv, start)
     bytes_max = min(BURST_BYTES_MAX, limits.entry_bytes_max, limits.bulk_bytes_max, context.replica.budget.small_bytes)
-    alike.take(data, at, after_first(data, at, start), BURST_ENTRIES_MAX, bytes_max)
+    alike.parse(data, at, after_first(data, at, start), BURST_ENTRIES_MAX, bytes_max)
     return alike if len(alike.bodies) > 1 else None
 
 
@@ -177,11 +177,11 @@ def execute(
     options = threshold(first, start - 1) if start - 1 > TRIM_AT else None
     if options is not None:
         trim_after(context, key, options, burst.count)
-    note(context, client, burst, began_ns)
+    record_adds(context, client, burst, began_ns)
     return burst.replies
 
 
-def note(context: Context, client: Client, burst: Burst, began_ns: int) -> None:
+def record_adds(context: Context, client: Client, burst: Burst, began_ns: int) -> None:
     """Note what each of the adds would have noted."""
     client.last_ms = context.now_ms
     client.last_command = XADD

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.commands.foreign import foreign_kind
-from crdtstream.commands.reserve import frees_room, take_reserve
+from crdtstream.commands.reserve import frees_room, spend_reserve
 from crdtstream.commands.table import TABLE
 from crdtstream.connections.access import require_rights
 from crdtstream.connections.acl.log import IN_MULTI, TOP_LEVEL
@@ -63,7 +63,7 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
             if standing.paused and is_stopped(context, client, command, argv):
                 return None
             if not standing.writable:
-                take_reserve(context, client, command, argv)
+                spend_reserve(context, client, command, argv)
     except CommandError as error:
         if command is None and is_http(argv):
             return hang_up(context, client)

@@ -25,7 +25,7 @@ def document(command: Command, protocol: int) -> bytes:
     """The documentation of one command and of its subcommands, as a map."""
     items = [*pair("summary", command.summary), *pair("since", command.since), *pair("group", command.group)]
     if command.arguments:
-        items += [replies.bulk(b"arguments"), told(command.arguments, protocol)]
+        items += [replies.bulk(b"arguments"), argument_rows(command.arguments, protocol)]
     if command.subcommands:
         items += [replies.bulk(b"subcommands"), documents(list(command.subcommands.values()), protocol)]
     return replies.mapping(items, protocol)
@@ -34,11 +34,11 @@ def document(command: Command, protocol: int) -> bytes:
 # Arguments
 
 
-def told(arguments: list[Argument], protocol: int) -> bytes:
-    return replies.array([told_one(argument, protocol) for argument in arguments])
+def argument_rows(arguments: list[Argument], protocol: int) -> bytes:
+    return replies.array([argument_row(argument, protocol) for argument in arguments])
 
 
-def told_one(argument: Argument, protocol: int) -> bytes:
+def argument_row(argument: Argument, protocol: int) -> bytes:
     items = [*pair("name", argument.name), *pair("type", argument.kind)]
     if not argument.children:
         items += pair("display_text", argument.shown)
@@ -51,7 +51,7 @@ def told_one(argument: Argument, protocol: int) -> bytes:
     if flags:
         items += [replies.bulk(b"flags"), replies.unordered(flags, protocol)]
     if argument.children:
-        items += [replies.bulk(b"arguments"), told(argument.children, protocol)]
+        items += [replies.bulk(b"arguments"), argument_rows(argument.children, protocol)]
     return replies.mapping(items, protocol)
 
 

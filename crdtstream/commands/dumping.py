@@ -298,7 +298,7 @@ class Restoring(Work):
             context.replica.set_expiry(key, expires_ms)
         if self.options.idle_s >= 0:
             written_stream(context.replica, key).used_ms = context.now_ms - 1000 * self.options.idle_s
-        context.notifications.note(GENERIC, b"restore", key)
+        context.notifications.publish_named(GENERIC, b"restore", key)
 
 
 def error_of(fault: DumpFault, bytes_max: int, bound: str) -> str:

@@ -83,7 +83,7 @@ class GroupReader(Waiter):
     ) -> tuple[int, list[bytes]]:
         """With CLAIM, what has been pending for long enough; then what nobody has received."""
         if budget.is_measured():
-            budget.take(0, len(stream_header(key[1], 1, self.client.protocol)))
+            budget.spend(0, len(stream_header(key[1], 1, self.client.protocol)))
         claiming = self.options.claim_ms != NO_CLAIM
         chunks = self.claim(context, key, stream, group, budget) if claiming else []
         count = len(chunks)
@@ -102,7 +102,7 @@ class GroupReader(Waiter):
             attend(context, key, self.options.group, self.options.consumer)
         self.deliver(context, key, stream, group, delivery)
         fresh = [with_history(entry, 0, 0) for entry in delivery.entries()] if claiming else delivery.chunks
-        budget.take(delivery.count, size_of(fresh) if budget.is_measured() else 0)
+        budget.spend(delivery.count, size_of(fresh) if budget.is_measured() else 0)
         return count + delivery.count, chunks + fresh if chunks else fresh
 
     def fitting(self, stream: Stream, group: Group, budget: ReplyBudget, count: int) -> Delivery:
@@ -138,7 +138,7 @@ class GroupReader(Waiter):
             if not budget.fits(len(shown_entry)):
                 budget.close()
                 break
-            budget.take(1, len(shown_entry))
+            budget.spend(1, len(shown_entry))
             chunks.append(shown_entry)
             claimed.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
         if claimed:
@@ -154,7 +154,7 @@ class GroupReader(Waiter):
         """What this consumer holds above an ID; a deleted entry is shown as its ID without fields."""
         options = self.options
         attend(context, key, options.group, options.consumer)
-        budget.take(0, len(stream_header(key[1], 1, self.client.protocol)))
+        budget.spend(0, len(stream_header(key[1], 1, self.client.protocol)))
         start = next_id(after)
         assert start is not None
         chunks: list[bytes] = []
@@ -165,7 +165,7 @@ class GroupReader(Waiter):
             if not budget.fits(len(chunk)):
                 budget.close()
                 break
-            budget.take(1, len(chunk))
+            budget.spend(1, len(chunk))
             chunks.append(chunk)
             if entry is not None:
                 delivered.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))

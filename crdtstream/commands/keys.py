@@ -176,7 +176,7 @@ def object_frequency(context: Context, client: Client, argv: list[bytes]) -> Rep
 def flush_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
     flush(context.replica, client.database)
-    context.notifications.settle(quiet=True)
+    context.notifications.publish_prepared(quiet=True)
     return replies.OK
 
 
@@ -184,7 +184,7 @@ def flush_all(context: Context, client: Client, argv: list[bytes]) -> Reply:
     check_flush_option(argv)
     for database in range(DATABASES):
         flush(context.replica, database)
-    context.notifications.settle(quiet=True)
+    context.notifications.publish_prepared(quiet=True)
     return replies.OK
 
 

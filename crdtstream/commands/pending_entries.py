@@ -211,7 +211,7 @@ class Claims:
         self._claimed[(origin, entry_id)] = (self.delivered_ms, deliveries)
         self.chunks.append(replies.bulk(format_id(entry_id)) if self.just_id else entry)
 
-    def take(self, origin: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
+    def claim_idle(self, origin: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
         """Claim a pending entry if it was idle long enough; returns whether it was."""
         state = self.state_of(origin, entry_id)
         if state is None or self._context.clock.idle_ms(state[0]) < idle_ms:
@@ -330,7 +330,7 @@ def claim_id(stream: Stream, group: Group, claims: Claims, entry_id: EntryId, id
         entry = live_entry(stream, origin, entry_id)
         assert entry is not None
         if claims.state_of(origin, entry_id) is not None:
-            claims.take(origin, entry_id, idle_ms, entry)
+            claims.claim_idle(origin, entry_id, idle_ms, entry)
         elif force:
             # As in Redis, FORCE creates a pending entry with one delivery, to which the claim adds another.
             claims.claim(origin, entry_id, entry, 1)
@@ -403,7 +403,7 @@ def claim_rows(stream: Stream, claims: Claims, rows: list[PendingRow], idle_ms: 
         entry = live_entry(stream, row.origin, row.entry_id)
         if entry is None:
             claims.drop(row.origin, row.entry_id)
-        elif claims.take(row.origin, row.entry_id, idle_ms, entry):
+        elif claims.claim_idle(row.origin, row.entry_id, idle_ms, entry):
             fate = TAKEN
         else:
             fate = max(fate, LEFT)

@@ -193,7 +193,7 @@ class ReplyBudget:
         """Let nothing more in: an entry was left out."""
         self._bytes, self._empty = 0, False
 
-    def take(self, entries: int, size: int) -> None:
+    def spend(self, entries: int, size: int) -> None:
         self._empty = self._empty and entries == 0
         if self._count >= 0:
             self._count -= entries

@@ -82,7 +82,7 @@ class StreamReader(Waiter):
         """What this reader wants of a stream, as much as fits."""
         if not budget.is_measured():
             count, chunks = wanted.entries(context, stream, budget.limit(self.options.count))
-            budget.take(count, 0)
+            budget.spend(count, 0)
             return count, chunks
         overhead = len(stream_header(wanted.key[1], 1, self.client.protocol))
         bytes_max = budget.bytes_left(overhead)
@@ -97,7 +97,7 @@ class StreamReader(Waiter):
                     high = middle
             count, chunks = wanted.entries(context, stream, low) if low else (0, [])
             budget.close()
-        budget.take(count, overhead + size_of(chunks))
+        budget.spend(count, overhead + size_of(chunks))
         return count, chunks
 
     def expired(self, context: Context) -> bytes:

@@ -77,7 +77,7 @@ class Removal:
         self._references: dict[int, IntervalSet] = {}
         self._taken: list[EntryId] = []
 
-    def take(self, entry_id: EntryId) -> int:
+    def remove(self, entry_id: EntryId) -> int:
         """Remove this entry if the strategy allows it; returns the number that XDELEX replies."""
         dots = self._dots.get(entry_id)
         if self._strategy == DELREF:
@@ -160,7 +160,7 @@ def xdelex(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if not named.strategy:
         return fates_reply(fates_of(ids, remove_ids(context, key, stream, arguments.ascending(ids))[1]))
     removal = Removal(context, stream, named.strategy, ids)
-    fates = [removal.take(entry_id) for entry_id in ids]
+    fates = [removal.remove(entry_id) for entry_id in ids]
     removal.commit(key)
     return fates_reply(fates)
 
@@ -201,7 +201,7 @@ def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
         if entry_id not in held:
             fates.append(NOT_FOUND)
             continue
-        fate = removal.take(entry_id)
+        fate = removal.remove(entry_id)
         fates.append(fate if fate != NOT_FOUND else fate_of_removed(stream, entry_id, named.strategy))
         del held[entry_id]
     removal.commit(key)

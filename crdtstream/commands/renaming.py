@@ -66,8 +66,8 @@ def move(context: Context, stream: Stream, source: Key, target: Key) -> None:
     require_copy_fit(context, stream, target)
     copy_stream(context.replica, stream, target)
     context.replica.delete_stream(source)
-    context.notifications.note(GENERIC, b"rename_from", source)
-    context.notifications.note(GENERIC, b"rename_to", target)
+    context.notifications.publish_named(GENERIC, b"rename_from", source)
+    context.notifications.publish_named(GENERIC, b"rename_to", target)
 
 
 def require_copyable(context: Context, stream: Stream) -> None:
@@ -91,7 +91,7 @@ def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream.groups and must_wait(context):
         return await_admission(context, client, copy, argv)
     copy_with_groups(context, stream, target)
-    context.notifications.note(GENERIC, b"copy_to", target)
+    context.notifications.publish_named(GENERIC, b"copy_to", target)
     return replies.ONE
 
 
@@ -116,8 +116,8 @@ def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Rep
         return await_admission(context, client, move_to_database, argv)
     copy_with_groups(context, stream, target)
     context.replica.delete_stream(source)
-    context.notifications.note(GENERIC, b"move_from", source)
-    context.notifications.note(GENERIC, b"move_to", target)
+    context.notifications.publish_named(GENERIC, b"move_from", source)
+    context.notifications.publish_named(GENERIC, b"move_to", target)
     return replies.ONE
 
 
@@ -135,7 +135,7 @@ def swap_databases(context: Context, client: Client, argv: list[bytes]) -> Reply
         keyspace = context.replica.keyspace
         for name in sorted({*keyspace.keys(one), *keyspace.keys(other)}):
             swap(context.replica, (one, name), (other, name))
-        context.notifications.settle(quiet=True)
+        context.notifications.publish_prepared(quiet=True)
     return replies.OK
 
 

@@ -61,7 +61,7 @@ def frees_room(transaction: Transaction | None, command: Command) -> bool:
     return transaction.frees if transaction is not None and command.name == EXEC else command.frees
 
 
-def take_reserve(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
+def spend_reserve(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
     """Take from the reserve what an admitted command may write now; raise if there is not so much."""
     requests = writing(client.transaction, command, argv)
     if not requests:

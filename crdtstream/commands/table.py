@@ -133,7 +133,7 @@ def described(command: Command, protocol: int) -> bytes:
     )
 
 
-def tell(context: Context, client: Client, argv: list[bytes]) -> Reply:
+def command_docs(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """COMMAND DOCS: for all commands, or for those of the named commands that exist."""
     found = COMMANDS
     if len(argv) > 2:
@@ -184,7 +184,7 @@ SUBCOMMANDS = [
     ),
     Command(
         "command|docs",
-        tell,
+        command_docs,
         arity=-2,
         flags="loading stale",
         categories="connection",

@@ -86,7 +86,7 @@ def watched_changed(context: Context, client: Client) -> bool:
     """True if a watched key changed, or existed at WATCH and is hidden by its expiry now."""
     if not client.watched:
         return False
-    context.watches.note(list(context.replica.changed.touched))
+    context.watches.mark(list(context.replica.changed.touched))
     find = context.replica.keyspace.find
     return client.watch_failed or any(existed and find(key) is None for key, existed in client.watched.items())
 

@@ -18,7 +18,7 @@ class Alarm:
         self.unsaid = 0
         self._said_ms: int | None = None
 
-    def tell(self, text: str, now_ms: int) -> str:
+    def text_due(self, text: str, now_ms: int) -> str:
         """The text to log, or an empty string within the interval. After the clock was set back it is logged at
         once.
         """

@@ -35,7 +35,7 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
         if command.reads_key:
             count_look_ups(context, client, command, argv)
     if context.notifications.on:
-        context.notifications.settle()
+        context.notifications.publish_prepared()
     if context.monitors:
         feed(context, client, command, argv)
     took_ns = context.stopwatch.read() - began_ns
@@ -71,7 +71,7 @@ def serve(context: Context, waiter: Waiter) -> Reply:
         reply = error_reply(context, error)
     if client.command is not None and client.command.writes:
         client.written_counter = context.replica.written()
-    context.notifications.settle()
+    context.notifications.publish_prepared()
     took_ns = context.stopwatch.read() - began_ns
     tally.took_ns += took_ns
     client.took_ns += took_ns

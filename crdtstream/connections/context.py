@@ -258,7 +258,7 @@ class Context:
         """Take the keys that changed since the last call, and mark the clients that watch them."""
         touched = self.replica.changed.drain_touched()
         if touched and self.watches.by_key:
-            self.watches.note(touched)
+            self.watches.mark(touched)
         return touched
 
     def end_transaction(self, client: Client) -> None:

@@ -26,7 +26,7 @@ WRONGPASS: Final = "WRONGPASS invalid username-password pair or user is disabled
 
 
 def warn(context: Context, alarm: Alarm, event: str, text: str) -> None:
-    warning = alarm.tell(text, context.now_ms)
+    warning = alarm.text_due(text, context.now_ms)
     if warning:
         context.notices.append(Notice(event, warning))
 

@@ -1,9 +1,9 @@
 """Keyspace notifications: what changed under which key, published to the clients of this region.
 
-Events are derived from effects and local facts: those of this region after each command (`settle`), those of other
-regions after each applied batch (`heard`). So an event reports a change, regardless of which region made it. A command
-whose changes have a name of their own in Redis, as RENAME, calls `note`. A state that is joined or replaced as a whole
-reports nothing.
+Events are derived from effects and local facts: those of this region after each command (`publish_prepared`), those of
+other regions after each applied batch (`publish_applied`). So an event reports a change, regardless of which region
+made it. A command whose changes have a name of their own in Redis, as RENAME, calls `publish_named`. A state that is
+joined or replaced as a whole reports nothing.
 
 A key is `new` if it did not exist before, and a DEL of a key that was hidden by its expiry means `expired`: hence this
 observes the keyspace, and remembers what each key was before its first change since the last call.
@@ -104,14 +104,14 @@ class Notifications(Observer):
 
     # What is told
 
-    def settle(self, quiet: bool = False) -> None:
+    def publish_prepared(self, quiet: bool = False) -> None:
         """Tell what was prepared here since the last call; `quiet`: only which keys are new and which expired."""
         if not self.on:
             return
         effects, facts = self._replica.opened()
         at, wide = (self._at, self._wide) if effects is self._effects else (0, 0)
         for effect in effects[at:]:
-            self._tell(effect, effect.width - wide, quiet)
+            self._publish(effect, effect.width - wide, quiet)
             wide = 0
         for _, fact in facts[self._facts_at if facts is self._facts else 0 :]:
             self._publish_fact(fact)
@@ -125,17 +125,17 @@ class Notifications(Observer):
         self._facts_at = len(self._facts)
         self._before.clear()
 
-    def heard(self, batch: Batch) -> None:
+    def publish_applied(self, batch: Batch) -> None:
         """Tell what another region's batch changed, which was applied just now."""
         if self.on:
             for effect in batch.effects:
-                self._tell(effect, effect.width, False)
+                self._publish(effect, effect.width, False)
             self._before.clear()
 
-    def note(self, kind: int, event: bytes, key: Key) -> None:
+    def publish_named(self, kind: int, event: bytes, key: Key) -> None:
         """Tell an event of a command, in place of what its changes would tell."""
         if self.on:
-            self.settle(quiet=True)
+            self.publish_prepared(quiet=True)
             self.notify(kind, event, key)
 
     def notify(self, kind: int, event: bytes, key: Key) -> None:
@@ -146,7 +146,7 @@ class Notifications(Observer):
         if self.flags & KEYEVENT:
             self._pubsub.publish(b"__keyevent@%d__:%b" % (key[0], event), key[1])
 
-    def _tell(self, effect: Effect, count: int, quiet: bool) -> None:
+    def _publish(self, effect: Effect, count: int, quiet: bool) -> None:
         """Tell `count` counters of an effect."""
         if not count:
             return

@@ -45,7 +45,7 @@ class Outputs:
     def drop(self, client_id: int) -> None:
         self._chunks.pop(client_id, None)
 
-    def take(self) -> Replies:
+    def drain(self) -> Replies:
         """Take the replies of this turn, concatenated for each client."""
         taken = self._chunks
         self._chunks = {}
@@ -56,7 +56,7 @@ class Outputs:
         """The replies that may be sent now. Those of this turn, which may show the log up to `position`, are held until
         the log is synced up to there, if holding is on.
         """
-        replies = self.take()
+        replies = self.drain()
         if not self.holds:
             return replies
         if replies:

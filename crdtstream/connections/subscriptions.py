@@ -96,7 +96,7 @@ class Subscriptions:
         self.messages += [(client, encoded[client.protocol]) for client in listeners.values()]
         return len(listeners)
 
-    def take(self) -> list[tuple[Client, bytes]]:
+    def drain(self) -> list[tuple[Client, bytes]]:
         """Take the messages that are due, in the order in which they were published."""
         taken = self.messages
         self.messages = []

@@ -1,7 +1,7 @@
 """Watched keys: which clients watch which key.
 
 A watching client is marked once one of its keys changes, by a client of this region (the watching one included) or by
-an effect of another region. `note` receives the changed keys, so a key that does not exist can be watched too, and a
+an effect of another region. `mark` receives the changed keys, so a key that does not exist can be watched too, and a
 key that was deleted and created again counts as changed. No version number is involved that could wrap or repeat.
 
 Invariant: both sides agree: a client is among a key's watchers exactly while the key is among its watched keys.
@@ -39,7 +39,7 @@ class Watches:
         client.watched.clear()
         client.watch_failed = False
 
-    def note(self, keys: list[Key]) -> None:
+    def mark(self, keys: list[Key]) -> None:
         """Mark the clients that watch any of these changed keys."""
         for key in keys:
             for client in self.by_key.get(key, {}).values():

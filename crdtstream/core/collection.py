@@ -68,7 +68,7 @@ class Collection:
         """The vector that the last call of `collect` was given."""
         return self._stable
 
-    def note(self, key: Key) -> None:
+    def queue(self, key: Key) -> None:
         """Queue a key that has a tombstone, or that may no longer exist."""
         if key not in self.waiting:
             self.waiting[key] = None

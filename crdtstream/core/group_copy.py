@@ -198,7 +198,7 @@ def put_group(replica: Replica, key: Key, copy: GroupCopy) -> None:
     origin = replica.applied.origin
     start = Position(copy.start_default, {origin: copy.start})
     replica.create_group(key, copy.name, start, copy.entries_read)
-    replica.settle(key, copy.name, of_origin(origin, copy.settled))
+    replica.prepare_runs(key, copy.name, of_origin(origin, copy.settled))
     floor = Position(copy.floor_default, {origin: copy.floor})
     sets = [of_origin(origin, known) for known in (copy.delivered, copy.skipped, copy.replay)]
     replica.record(PlaceSet(key, copy.name, floor, sets[0], sets[1], sets[2], copy.entries_read))

@@ -125,7 +125,7 @@ class Keyspace:
     def record_remains(self, key: Key, stream: Stream) -> None:
         """Queue the key for collection if it has tombstones or does not exist."""
         if stream.deleted or stream.destroyed or not stream.exists():
-            self.collection.note(key)
+            self.collection.queue(key)
 
     def void_creates(self, origin: int, through: int) -> list[tuple[Key, bytes]]:
         """Void an evicted origin's group creates above this counter. Returns the groups that changed."""

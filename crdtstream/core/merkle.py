@@ -42,7 +42,7 @@ class Measure:
         self.counters = 0
         self.checksum = 0
 
-    def take(self, block: Block, low: int, high: int) -> None:
+    def add_block(self, block: Block, low: int, high: int) -> None:
         """Add the entries at the indexes [low, high)."""
         whole = low == 0 and high == block.count
         self.count += high - low
@@ -126,7 +126,7 @@ def measures_of(stream: Stream) -> dict[int, Measure]:
         measures[origin] = Measure()
         blocks, head, _ = stream.trees[origin].blocks()
         for block in blocks:
-            measures[origin].take(block, head, block.count)
+            measures[origin].add_block(block, head, block.count)
             head = 0
     return measures
 
@@ -168,7 +168,7 @@ def entry_hashes(tree: EntryTree | None, low: int, high: int) -> PortionSums:
         last = min(first + width - 1, high)
         measure = Measure()
         for block, start, stop in pieces_between(blocks, head, first, last):
-            measure.take(block, start, stop)
+            measure.add_block(block, start, stop)
         if measure.count:
             rows[b"%d%b%d" % (first, BETWEEN, last)] = measure.sum()
     return rows

@@ -5,12 +5,12 @@ The state has two parts, which readers reach through the replica: `keyspace` hol
 replica changes them by what it prepares here, and by what `applied` applies.
 
 Every change takes the same path: a fact is made (an effect with a dot, or a local fact), applied (core/applying.py) and
-kept for the log. Nothing else changes state, so replaying the log rebuilds it exactly. `take()` closes what was
+kept for the log. Nothing else changes state, so replaying the log rebuilds it exactly. `drain()` closes what was
 prepared since its last call into one batch and the local facts of the same turn; each fact is stamped with the last
 local counter before it.
 
 The vector is the causal context of whatever is prepared next. Contexts within one batch differ only in the component of
-the batch's own origin, so `take()` must be called before a remote effect is applied; `apply_batch` asserts it.
+the batch's own origin, so `drain()` must be called before a remote effect is applied; `apply_batch` asserts it.
 
 `residue` separates the strict entry IDs that this origin mints from those of other origins (core/values/entry_id.py);
 it is not an identity.
@@ -46,8 +46,8 @@ from crdtstream.core.whole_state import WholeState
 
 
 class Taken:
-    """What was prepared since the last `take()`: the local facts, which the log stores first, then the batch; `through`
-    is the local counter at the end.
+    """What was prepared since the last `drain()`: the local facts, which the log stores first, then the batch;
+    `through` is the local counter at the end.
     """
 
     __slots__ = ("batch", "facts", "through")
@@ -313,7 +313,7 @@ class Replica:
 
     # Prepare: acknowledgements
 
-    def settle(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:
+    def prepare_runs(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:
         """Prepare the runs that a group has under its source's name, for the group of the copy."""
         stream = self.keyspace.known(key)
         assert stream is not None, "runs for a key that does not exist"
@@ -376,10 +376,10 @@ class Replica:
 
     @property
     def is_open(self) -> bool:
-        """True if something was prepared since the last `take()`."""
+        """True if something was prepared since the last `drain()`."""
         return bool(self._effects or self._facts)
 
-    def take(self) -> Taken:
+    def drain(self) -> Taken:
         """Close and return what was prepared since the last call."""
         applied = self.applied
         batch: Batch | None = None
@@ -392,7 +392,7 @@ class Replica:
         return Taken(batch, facts, applied.counter())
 
     def opened(self) -> tuple[list[Effect], list[StampedFact]]:
-        """What was prepared since the last `take()`, to be read only; the last effect may still grow."""
+        """What was prepared since the last `drain()`, to be read only; the last effect may still grow."""
         return self._effects, self._facts
 
     def is_settled(self) -> bool:
@@ -402,15 +402,15 @@ class Replica:
     # Between turns
 
     def apply_batch(self, batch: Batch, position: int = 0) -> None:
-        assert not self._effects, "a local batch is open: take() it before remote effects are applied"
+        assert not self._effects, "a local batch is open: drain() it before remote effects are applied"
         self.applied.apply_batch(batch, position)
 
     def join(self, state: WholeState, position: int = 0) -> None:
-        assert not self._effects and not self._facts, "a turn is open: take() it before a state is joined"
+        assert not self._effects and not self._facts, "a turn is open: drain() it before a state is joined"
         self.applied.join(state, position)
 
     def replace(self, state: WholeState, position: int = 0) -> None:
-        assert not self._effects and not self._facts, "a turn is open: take() it before another state takes its place"
+        assert not self._effects and not self._facts, "a turn is open: drain() it before another state takes its place"
         self.applied.replace(state, position)
 
     def check(self) -> None:

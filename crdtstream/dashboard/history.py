@@ -22,7 +22,7 @@ class VectorLog:
         self._times: deque[float] = deque()
         self._vectors: deque[Vector] = deque()
 
-    def note(self, now_s: float, vector: Vector) -> None:
+    def record(self, now_s: float, vector: Vector) -> None:
         if not self._vectors or self._vectors[-1] != vector:
             self._times.append(now_s)
             self._vectors.append(vector)
@@ -59,7 +59,7 @@ class SampleLog:
         self.times: deque[float] = deque()
         self._rows: deque[Mapping[str, Sample]] = deque()
 
-    def note(self, now_s: float, row: Mapping[str, Sample]) -> None:
+    def record(self, now_s: float, row: Mapping[str, Sample]) -> None:
         self.times.append(now_s)
         self._rows.append(row)
         while self.times[0] < now_s - self._keep_s:

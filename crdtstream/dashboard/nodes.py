@@ -76,7 +76,7 @@ def badge(text: str, kind: str) -> Tag:
     return node("span", f"badge {kind}", text)
 
 
-def note(text: str) -> Tag:
+def remark(text: str) -> Tag:
     return node("p", "note", text)
 
 

@@ -33,7 +33,7 @@ class Trend:
         self._step_s = step_s
         self.points: deque[TrendPoint] = deque()
 
-    def note(self, now_s: float, value: float) -> None:
+    def record(self, now_s: float, value: float) -> None:
         if not self.points or now_s - self.points[-1][0] >= self._step_s:
             self.points.append((now_s, value))
         while self.points[0][0] < now_s - self._keep_s:
@@ -66,16 +66,16 @@ class RegionTrends:
         self._disk = Trend(DISK_KEPT_S, DISK_STEP_S)
         self._fills_since_s: float | None = None
 
-    def note(self, now_s: float, report: RegionReport) -> None:
+    def record(self, now_s: float, report: RegionReport) -> None:
         if self._run_id and report.run_id != self._run_id:
             self._starts.append(now_s)
         self._run_id = report.run_id
         while self._starts and self._starts[0] < now_s - RESTARTS_S:
             self._starts.popleft()
-        self._denials.note(now_s, report.passwords_denied)
+        self._denials.record(now_s, report.passwords_denied)
         # A region that starts does not know yet.
         if report.disk_free_bytes:
-            self._disk.note(now_s, report.disk_free_bytes)
+            self._disk.record(now_s, report.disk_free_bytes)
         if not self._disk.points or self._disk.value_in(FULL_IN_S) >= 0:
             self._fills_since_s = None
         elif self._fills_since_s is None:
@@ -102,9 +102,9 @@ class Trends:
         self._groups: dict[tuple[str, bytes, bytes], tuple[str, float]] = {}
         self._unread: list[LaggingGroup] = []
 
-    def note(self, now_s: float, reports: Iterable[RegionReport], groups: Sequence[LaggingGroup]) -> None:
+    def record(self, now_s: float, reports: Iterable[RegionReport], groups: Sequence[LaggingGroup]) -> None:
         for report in reports:
-            self._regions.setdefault(report.region, RegionTrends()).note(now_s, report)
+            self._regions.setdefault(report.region, RegionTrends()).record(now_s, report)
         late = [group for group in groups if group.lag > UNREAD_LAG]
         self._groups = {group.place: self._standing(now_s, group) for group in late}
         self._unread = [group for group in late if now_s - self._groups[group.place][1] >= UNREAD_S]

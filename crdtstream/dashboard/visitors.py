@@ -45,7 +45,7 @@ class Visitor:
     seen_s: float = field(default_factory=time.monotonic)
     outcomes: dict[str, ActionOutcome] = field(default_factory=dict)
 
-    def note(self, outcome: ActionOutcome) -> str:
+    def keep(self, outcome: ActionOutcome) -> str:
         """Keep it until it is shown once; returns its name."""
         if len(self.outcomes) >= OUTCOMES_MAX:
             del self.outcomes[next(iter(self.outcomes))]

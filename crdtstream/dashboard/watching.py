@@ -76,10 +76,10 @@ class Watch:
         now_s = time.monotonic()
         reports = [each.report for each in self.readings if each.answers and each.report is not None]
         for report in reports:
-            self._logs.setdefault(report.region, VectorLog()).note(now_s, report.vector)
-        self._trends.note(now_s, reports, self._lagging())
+            self._logs.setdefault(report.region, VectorLog()).record(now_s, report.vector)
+        self._trends.record(now_s, reports, self._lagging())
         self.picture = self._draw(now_s)
-        self.history.note(time.time(), self._samples())
+        self.history.record(time.time(), self._samples())
 
     def _draw(self, now_s: float) -> Picture:
         shown = places(self.readings, self._behind(now_s))

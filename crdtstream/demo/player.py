@@ -111,7 +111,7 @@ class Player:
     def _receive_reply(self, outcome: Outcome, region: Region, line: Line, expected: list[str]) -> None:
         command = self._commands[region.name]
         argv = line.words(command)
-        reply = region.take_reply(*argv)
+        reply = region.await_reply(*argv)
         self._waiting = [other for other in self._waiting if other is not region]
         line.actual = show_reply(reply)
         outcome.cells[region.name] = ToldLine(command, brief_reply(argv, reply), line.actual == expected)

@@ -37,7 +37,7 @@ class Region(RegionProcess):
     def run(self, *argv: str) -> Value:
         """Return a command's reply. An error reply is a value; a lost region raises ProcessError."""
         self.send(*argv)
-        return self.take_reply(*argv)
+        return self.await_reply(*argv)
 
     def send(self, *argv: str) -> None:
         """Send a command whose reply is taken later."""
@@ -48,7 +48,7 @@ class Region(RegionProcess):
         except OSError as error:
             raise self._lost(argv, error) from error
 
-    def take_reply(self, *argv: str) -> Value:
+    def await_reply(self, *argv: str) -> Value:
         """Wait for the reply to this command, which was sent before."""
         assert self._connection is not None, "nothing was sent"
         try:

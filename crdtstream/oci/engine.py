@@ -45,7 +45,7 @@ class Engine(Protocol):
     def offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
         """The first offset whose time is not before `time_ms`; the next offset if there is none."""
 
-    def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
+    def clamp_offset(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         """A next offset of an older epoch, as far as it still holds."""
 
     async def locate(self, stream_id: str, partition: int, offset: int) -> Epoch | None:

@@ -34,7 +34,7 @@ class RateLimit:
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def take(self, key: object, amount: int, now_ms: int) -> bool:
+    def spend(self, key: object, amount: int, now_ms: int) -> bool:
         """Take so many tokens if there are."""
         tokens = self._tokens(key, now_ms)
         enough = amount <= tokens
@@ -69,10 +69,10 @@ class Quotas:
         self._gets = RateLimit(GETS_PER_S, GETS_PER_S)
 
     def allows_write(self, stream_id: str, partition: int, byte_count: int, now_ms: int) -> bool:
-        return not self.real or self._writes.take((stream_id, partition), byte_count, now_ms)
+        return not self.real or self._writes.spend((stream_id, partition), byte_count, now_ms)
 
     def allows_get(self, stream_id: str, partition: int, group: str, now_ms: int) -> bool:
-        return not self.real or self._gets.take((stream_id, partition, group), 1, now_ms)
+        return not self.real or self._gets.spend((stream_id, partition, group), 1, now_ms)
 
     def allows_partitions(self, present: int, more: int) -> bool:
         return not self.partitions_max or present + more <= self.partitions_max

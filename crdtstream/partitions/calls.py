@@ -167,7 +167,7 @@ Answer = TypeVar("Answer")
 TOLD_FIELDS: Final[list[NamedShape]] = [("origin", COUNT), ("counter", COUNT), ("epoch number", COUNT)]
 
 
-def told_in(value: Any) -> ToldVector:
+def told_vector_in(value: Any) -> ToldVector:
     origin, counter, number = fields_in(value, TOLD_FIELDS)
     return ToldVector((origin, counter), number)
 
@@ -184,7 +184,7 @@ def put_reply_row(reply: PutReply) -> Row:
     return [STAMPS.write(reply.stamps), *told]
 
 
-TOLD: Final = Shape(told_in, lambda told: [*told.dot, told.number])
+TOLD: Final = Shape(told_vector_in, lambda told: [*told.dot, told.number])
 STREAM: Final[list[NamedShape]] = [("stream", TEXT)]
 GROUP: Final[list[NamedShape]] = [*STREAM, ("group", TEXT)]
 START: Final[list[NamedShape]] = [*GROUP, ("start", TEXT), ("time_ms", NUMBER)]

@@ -188,7 +188,7 @@ class Coordinator:
         """Write the group again in this epoch. A former home that does not know of the epoch may replace what it has
         seen, or drop the group because nobody uses it there.
         """
-        offsets = [self._state.epochs.settle(at, offset, start.epoch) for at, offset in enumerate(start.offsets)]
+        offsets = [self._state.epochs.clamp_offset(at, offset, start.epoch) for at, offset in enumerate(start.offsets)]
         epoch = self._state.epochs.current()
         renewed = Start(start.kind, start.time_ms, offsets, epoch, start.resets, start.name)
         self._state.write_start(group, renewed)
@@ -214,7 +214,7 @@ class Coordinator:
 
     def _settled(self, partition: int, bookmark: Bookmark) -> int:
         """The last offset read that later epochs have left valid."""
-        return self._state.epochs.settle(partition, bookmark.offsets[partition] + 1, bookmark.epoch) - 1
+        return self._state.epochs.clamp_offset(partition, bookmark.offsets[partition] + 1, bookmark.epoch) - 1
 
     def _commit(self, group: str, membership: GroupMembership, bookmark: Bookmark) -> None:
         start = membership.start
@@ -242,7 +242,7 @@ class Coordinator:
         """Where a group begins in a partition of which it has committed nothing."""
         found = self._state.partitions()[partition]
         if start.kind == LATEST:
-            return self._state.epochs.settle(partition, start.offsets[partition], start.epoch)
+            return self._state.epochs.clamp_offset(partition, start.offsets[partition], start.epoch)
         return found.offset_at(start.time_ms) if start.kind == AT_TIME else found.oldest_offset()
 
     # Upkeep

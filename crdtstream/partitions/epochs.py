@@ -98,7 +98,7 @@ class Epochs:
             found = self._segments[partition] = segments_of(self.line, partition)
         return found
 
-    def settle(self, partition: int, next_offset: int, epoch: Epoch) -> int:
+    def clamp_offset(self, partition: int, next_offset: int, epoch: Epoch) -> int:
         """A next offset that somebody reached under this epoch, as far as the current epoch has left it valid."""
         at, current = epoch, self.current()
         while at != current and at not in self._after:

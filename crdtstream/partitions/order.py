@@ -92,10 +92,10 @@ class Forwarded:
         self._held: list[HeldReply] = []
         self._replies: list[tuple[int, HomeReply]] = []
 
-    def note(self, asked: int, held: HeldCall) -> None:
+    def record(self, asked: int, held: HeldCall) -> None:
         self._calls[asked] = held
 
-    def hear(self, asked: int, payload: bytes | None) -> None:
+    def receive(self, asked: int, payload: bytes | None) -> None:
         """What came back; None if nothing did."""
         held = self._calls.pop(asked)
         reply = NOT_REACHED if payload is None else readable(payload, held.call)
@@ -104,7 +104,7 @@ class Forwarded:
         else:
             self._replies.append((held.number, reply))
 
-    def take(self, now_ms: int, is_here: Callable[[HeldReply], bool]) -> list[tuple[int, HomeReply]]:
+    def drain(self, now_ms: int, is_here: Callable[[HeldReply], bool]) -> list[tuple[int, HomeReply]]:
         """The replies that are to be handed on, each with the number of its call."""
         found, self._replies = self._replies, []
         waiting, self._held = self._held, []
@@ -150,7 +150,7 @@ def covers(vector: VersionVector, dots: list[Dot]) -> bool:
     return all(vector.contains(origin, counter) for origin, counter in dots)
 
 
-def told_by(replica: Replica, number: int) -> ToldVector:
+def told_vector_of(replica: Replica, number: int) -> ToldVector:
     return ToldVector((replica.applied.origin, replica.applied.counter()), number)
 
 

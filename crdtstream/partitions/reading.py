@@ -28,7 +28,9 @@ def read_polled(
     offsets: dict[int, int] = {}
     if not streams.knows(stream_id, polled.epoch):
         return found, Bookmark(polled.generation, polled.epoch, polled.start, offsets)
-    firsts = {at: streams.settle(stream_id, at, polled.positions[at], polled.epoch) for at in sorted(polled.positions)}
+    firsts = {
+        at: streams.clamp_offset(stream_id, at, polled.positions[at], polled.epoch) for at in sorted(polled.positions)
+    }
     for partition in order:
         if bytes_max > 0:
             first = firsts[partition]

@@ -186,7 +186,7 @@ class StreamState:
         for value in self._registers.values(commit_name(group, partition)):
             offset, number, origin, name = json.loads(value)
             if (name[0], name[1]) == start.name:
-                found.append((self.epochs.settle(partition, offset + 1, (number, origin)) - 1, (number, origin)))
+                found.append((self.epochs.clamp_offset(partition, offset + 1, (number, origin)) - 1, (number, origin)))
         return found
 
     def write_commit(self, group: str, partition: int, offset: int, start: Start) -> None:

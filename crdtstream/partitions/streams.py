@@ -46,7 +46,7 @@ from crdtstream.partitions.order import (
     is_placed,
     must_wait,
     origin_of,
-    told_by,
+    told_vector_of,
 )
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.performing import (
@@ -223,8 +223,8 @@ class PartitionedStreams:
         served = self._served.get(stream_id)
         return {} if served is None else served.coordinator.memberships
 
-    def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
-        return self._served_of(stream_id).state.epochs.settle(partition, next_offset, epoch)
+    def clamp_offset(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
+        return self._served_of(stream_id).state.epochs.clamp_offset(partition, next_offset, epoch)
 
     def partition(self, stream_id: str, number: int) -> Partition:
         partitions = self._served_of(stream_id).state.partitions()
@@ -243,7 +243,7 @@ class PartitionedStreams:
         current = epochs.current()
         if current < epoch:
             return [], epoch
-        return partition.read(epochs.settle(number, first, epoch), count_max, bytes_max), current
+        return partition.read(epochs.clamp_offset(number, first, epoch), count_max, bytes_max), current
 
     # Calls
 
@@ -274,7 +274,7 @@ class PartitionedStreams:
         if len(payload) > bytes_max:
             text = f"a call to the home region is limited to {bytes_max} bytes: send fewer messages at once"
             raise Refused(INVALID, text)
-        self._forwarded.note(self._links.ask(home, payload, self._now_ms), held)
+        self._forwarded.record(self._links.ask(home, payload, self._now_ms), held)
 
     def _carry_out(self, served: Served, held: HeldCall) -> None:
         try:
@@ -309,8 +309,8 @@ class PartitionedStreams:
         found = self._replies
         self._replies = []
         for asked, payload in self._links.forwarding.drain_replies():
-            self._forwarded.hear(asked, payload)
-        return found + self._forwarded.take(self._now_ms, self._is_here)
+            self._forwarded.receive(asked, payload)
+        return found + self._forwarded.drain(self._now_ms, self._is_here)
 
     def _is_here(self, reply: HeldReply) -> bool:
         """True if this region has the messages that the reply tells of, and none is to be numbered again."""
@@ -349,7 +349,7 @@ class PartitionedStreams:
         require_answerable(call, bytes_max)
         reply = self._perform(served, call)
         if isinstance(reply, PutReply):
-            return PutReply(reply.stamps, told_by(self._replica, served.state.epochs.current()[0]))
+            return PutReply(reply.stamps, told_vector_of(self._replica, served.state.epochs.current()[0]))
         return reply
 
     def misses_regions(self) -> bool:

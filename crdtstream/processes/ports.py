@@ -24,7 +24,7 @@ class Ports:
         self._left: list[int] = []
         self._guards: list[int] = []
 
-    def take(self) -> int:
+    def allot(self) -> int:
         """Return a port that nothing listens on."""
         if self._owner != os.getpid():
             self._owner, self._left = os.getpid(), []
@@ -71,4 +71,4 @@ _ports = Ports()
 
 def free_port() -> int:
     """Return a port that is free, and that no process of this kind is given again."""
-    return _ports.take()
+    return _ports.allot()

@@ -33,7 +33,7 @@ class Alike:
         self.bodies: list[bytes] = []
         self.end = 0
 
-    def take(self, buffer: bytes, at: i64, begin: i64, count_max: i64, bytes_max: i64) -> None:
+    def parse(self, buffer: bytes, at: i64, begin: i64, count_max: i64, bytes_max: i64) -> None:
         """Take whole requests from the offset `at` on, which have the bytes between `at` and `begin` in common: at most
         so many, with bodies of at most so many bytes together.
         """

@@ -39,7 +39,7 @@ class Elements:
         self._at = HEADER_BYTES
         self._end = len(packed) - 1
 
-    def take(self) -> bytes:
+    def pop(self) -> bytes:
         if self._at >= self._end:
             raise DumpFault("a listpack ends early")
         value, size = element_at(self._packed, self._at)
@@ -53,7 +53,7 @@ class Elements:
 
     def integer(self) -> int:
         try:
-            return int(self.take())
+            return int(self.pop())
         except ValueError as error:
             raise DumpFault("text in the place of a number") from error
 

@@ -251,7 +251,7 @@ class StateReader:
         self._group_name = b""
         self._consumer_names: dict[int, bytes] = {}
 
-    def take(self, row: Row) -> tuple[Key, Stream | None, int] | None:
+    def add(self, row: Row) -> tuple[Key, Stream | None, int] | None:
         """Take a row; if it starts a new stream, returns the previous one, complete, as (key, stream, position)."""
         kind = row[0]
         if kind == _STREAM:

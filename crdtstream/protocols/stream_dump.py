@@ -192,7 +192,7 @@ class PayloadReader:
         if self._left < 0:
             raise TooLarge("the payload expands to too much")
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         at = self._at
         if size > self._end - at:
             raise DumpFault("the payload ends early")
@@ -203,7 +203,7 @@ class PayloadReader:
         return self._at == self._end
 
     def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "little", signed=True)
+        return int.from_bytes(self.read(size), "little", signed=True)
 
     def length(self) -> int:
         value, encoding = self._length()
@@ -213,34 +213,34 @@ class PayloadReader:
 
     def _length(self) -> tuple[int, bool]:
         """A length, or the number of an encoding."""
-        first = self.take(1)[0]
+        first = self.read(1)[0]
         kind, low = first >> 6, first & 0x3F
         if kind == 0:
             return low, False
         if kind == 1:
-            return low << 8 | self.take(1)[0], False
+            return low << 8 | self.read(1)[0], False
         if kind == 3:
             return low, True
         if first not in (0x80, 0x81):
             raise DumpFault("a length of no known kind")
-        return int.from_bytes(self.take(4 if first == 0x80 else 8), "big"), False
+        return int.from_bytes(self.read(4 if first == 0x80 else 8), "big"), False
 
     def string(self) -> Generator[int, None, bytes]:
         value, encoding = self._length()
         if not encoding:
             self.expand(ROW_BYTES)
-            return self.take(value)
+            return self.read(value)
         if value < 3:
             return b"%d" % self.number(1 << value)
         if value > 3:
             raise DumpFault("a string of no known encoding")
         compressed_size, size = self.length(), self.length()
         self.expand(ROW_BYTES + size)
-        expanded = yield from decompressing(self.take(compressed_size), size)
+        expanded = yield from decompressing(self.read(compressed_size), size)
         return expanded
 
     def entry_id(self) -> EntryId:
-        return id_of(self.take(ID_BYTES))
+        return id_of(self.read(ID_BYTES))
 
     def id_in_lengths(self) -> EntryId:
         return (self.length(), self.length())
@@ -256,7 +256,7 @@ def reading(payload: bytes, sink: DumpSink, bytes_max: int) -> Generator[int, No
     """
     yield from checking(payload)
     reader = PayloadReader(payload, len(payload) - FOOTER_BYTES, bytes_max)
-    kind = reader.take(1)[0]
+    kind = reader.read(1)[0]
     if kind not in KINDS:
         raise DumpFault("not a stream")
     stream = StreamDump()
@@ -298,9 +298,9 @@ def read_node(reader: PayloadReader, stream: StreamDump, sink: DumpSink) -> Gene
     live, deleted = elements.count(), elements.count()
     names: list[bytes] = []
     for _ in range(elements.count()):
-        names.append(elements.take())
+        names.append(elements.pop())
         yield len(names[-1]) + ELEMENT_BYTES
-    elements.take()
+    elements.pop()
     for _ in range(live + deleted):
         yield read_entry(reader, elements, id_of(key), names, stream, sink)
     if not elements.is_done():
@@ -313,10 +313,10 @@ def read_entry(
     """Give an entry to the sink, unless it was deleted; returns the cost in bytes."""
     flags, ms, seq = elements.integer(), elements.integer(), elements.integer()
     if flags & SAME_FIELDS:
-        fields = [part for name in names for part in (name, elements.take())]
+        fields = [part for name in names for part in (name, elements.pop())]
     else:
-        fields = [elements.take() for _ in range(2 * elements.count())]
-    elements.take()
+        fields = [elements.pop() for _ in range(2 * elements.count())]
+    elements.pop()
     size = sum([len(field) for field in fields]) + ELEMENT_BYTES * (len(fields) + 1)
     if flags & DELETED:
         return size

@@ -53,7 +53,7 @@ class Drafting:
     def byte_count(self) -> int:
         return len(self._buffer)
 
-    def take(self, bytes_max: int) -> bytes:
+    def read(self, bytes_max: int) -> bytes:
         chunk = bytes(self._buffer[:bytes_max])
         del self._buffer[:bytes_max]
         return chunk
@@ -109,7 +109,7 @@ class TransferReader(WholeState):
                 raise CodecError(f"the tail announces {row[1]} streams, {len(self.streams)} arrived")
             self.done = True
         else:
-            self._put(self._reader.take(row))
+            self._put(self._reader.add(row))
 
     def _read_head(self, row: Row) -> None:
         _, vector, founders, members = read_row(row, 4, "head")

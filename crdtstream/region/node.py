@@ -125,7 +125,7 @@ class Node:
         if kind == codec.BATCH:
             batch = codec.decode_batch(payload)
             self.replica.apply_batch(batch, position)
-            self.history.note(position, batch.origin, batch.last, self.replica.applied.vector)
+            self.history.record(position, batch.origin, batch.last, self.replica.applied.vector)
         elif kind == codec.LOCAL:
             facts, through = codec.decode_facts(payload)
             self.replica.applied.replay_facts(facts, through, position)
@@ -183,7 +183,7 @@ class Node:
         self._close_turn()
         self.turn.cut()
         self.turn.add(codec.STOP, b"")
-        return Ready(self.turn.take(), self.outputs.take(), sorted(self.context.clients))
+        return Ready(self.turn.end(), self.outputs.drain(), sorted(self.context.clients))
 
     # Checkpoints
 
@@ -446,7 +446,7 @@ class Node:
             self.membership.own.end_turn()
             self.serving.wake_keyless()
         self._close_turn()
-        records = self.turn.take()
+        records = self.turn.end()
         if self.exchange.forwarding.answers:
             self.exchange.forwarding.end_turn(self.turn.last_position)
         if self.exchange.transfers.wanted and not records:

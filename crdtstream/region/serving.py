@@ -249,7 +249,7 @@ class Serving:
 
     def _deliver_messages(self) -> None:
         """Send what was published."""
-        for client, message in self._context.pubsub.take():
+        for client, message in self._context.pubsub.drain():
             self._reply(client.id, message)
 
     # Waiting clients
@@ -298,7 +298,7 @@ class Serving:
         if standing.may_remove() and not standing.loading and not standing.departing and not standing.paused:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
-            context.notifications.settle()
+            context.notifications.publish_prepared()
         parking = context.parking
         if parking.waiters and replica.keyspace.deadlines.times:
             for waiter in parking.waiting_for(list(filter(replica.keyspace.hides, parking.keys()))):
@@ -317,7 +317,7 @@ class Serving:
         if self._context.works and go_on(self._context):
             self.wake_keyless()
         if self._context.notifications.on:
-            self._context.notifications.settle()
+            self._context.notifications.publish_prepared()
         if self._context.pubsub.messages:
             self._deliver_messages()
         if self._context.parking.waiters:

@@ -162,7 +162,7 @@ class Loop(Turns):
             self._end()
         elif self._ended is None or not self._ended.done():
             self._stopping.ask(saves, hands_over)
-            self._manager.tell("", is_stopping=True)
+            self._manager.notify("", is_stopping=True)
 
     def reload(self) -> None:
         """Read the files of certificates and of settings again."""
@@ -177,7 +177,7 @@ class Loop(Turns):
         self.node.context.about.certificates = {port: each.ends_s for port, each in self._tls_ports.items()}
 
     def _notify_manager(self) -> None:
-        self._manager.tell(self.node.standing.loading, self.is_stopping)
+        self._manager.notify(self.node.standing.loading, self.is_stopping)
 
     def _end(self) -> None:
         if self._ended is not None and not self._ended.done():
@@ -275,7 +275,7 @@ class Loop(Turns):
             self._renewal.follow(time.monotonic())
             self._look_at_certificates()
             if self._observing is not None:
-                self._observing.note(now_ms())
+                self._observing.record(now_ms())
             self._give_back()
             self._log_damage()
             self._notify_manager()

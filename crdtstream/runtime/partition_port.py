@@ -116,8 +116,8 @@ class PartitionPort:
     def offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
         return self._streams.partition(stream_id, partition).offset_at(time_ms)
 
-    def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
-        return self._streams.settle(stream_id, partition, next_offset, epoch)
+    def clamp_offset(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
+        return self._streams.clamp_offset(stream_id, partition, next_offset, epoch)
 
     async def read(
         self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int

@@ -26,7 +26,7 @@ class ServiceManager:
         self._address = address.replace("@", "\0", 1) if address.startswith("@") else address
         self._told = ""
 
-    def tell(self, loading: str, is_stopping: bool) -> None:
+    def notify(self, loading: str, is_stopping: bool) -> None:
         """Tell the state of the region; `loading` says why it does not serve."""
         if is_stopping:
             self._send(STOPPING)
@@ -34,7 +34,7 @@ class ServiceManager:
             self._send(f"STATUS={loading}" if loading else SERVING)
 
     def notify_reload(self) -> None:
-        """A reload begins; it ends with the next `tell`."""
+        """A reload begins; it ends with the next `notify`."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def _send(self, text: str) -> None:

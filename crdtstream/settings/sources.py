@@ -109,7 +109,7 @@ def values_of_table(table: Mapping[str, object], all_known: tuple[Known, ...]) -
             raise ConfigError(unknown(key, by_key, all_known is LIMIT_SETTINGS))
         if known.field in values:
             raise ConfigError(f"{known.key} is given twice, with a hyphen and with an underscore: remove one of them")
-        values[known.field] = known.take(value, f"limit {key}" if known.of_limits else known.key)
+        values[known.field] = known.convert(value, f"limit {key}" if known.of_limits else known.key)
     return values
 
 

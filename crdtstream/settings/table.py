@@ -123,7 +123,7 @@ class Known:
             raise self.wrong(called, text)
         return parsed
 
-    def take(self, value: object, called: str) -> object:
+    def convert(self, value: object, called: str) -> object:
         """The value that the TOML file gives; raises ConfigError for one of another type."""
         if self.kind in (TEXTS, NUMBERS):
             wanted = str if self.kind == TEXTS else int

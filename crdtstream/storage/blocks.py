@@ -161,7 +161,7 @@ class BlockReader:
         self._index = 0
         self._is_raw = version == RAW_FORMAT
 
-    def take(self, offset: int, payload: bytes) -> None:
+    def add_section(self, offset: int, payload: bytes) -> None:
         """Take the payload of a section, which begins at this offset of the file."""
         at = 0
         while at < len(payload):

@@ -120,7 +120,7 @@ class CheckpointWriter:
             self._emit(draft, draft.taken_bytes + draft.gathered_bytes >= FILE_BYTES_MAX)
 
     def _emit(self, draft: Draft, closes: bool) -> None:
-        section = draft.take()
+        section = draft.drain()
         section.closes = closes
         self._out.append(section)
         if closes:

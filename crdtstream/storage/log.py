@@ -228,7 +228,7 @@ class Log:
             raise self._fail(error) from error
         last = self._last + len(records)
         segment.extend(last, segment.end + byte_count)
-        self._tail.note(self._last + 1, records)
+        self._tail.record(self._last + 1, records)
         self._last = last
         self.appended_bytes += byte_count
         return last

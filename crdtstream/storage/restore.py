@@ -66,7 +66,7 @@ def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
         name = block_file(number)
         blocks.begin(name, number, read_version(disk, name, number))
         for offset, payload in read_sections(disk, name, number, byte_count):
-            blocks.take(offset, payload)
+            blocks.add_section(offset, payload)
     reader = StateReader(blocks.blocks)
     for number, byte_count in manifest.state_files:
         name = state_file(number)
@@ -93,7 +93,7 @@ def read_state(name: str, offset: int, payload: bytes, reader: StateReader, stor
     try:
         rows = Rows(payload)
         while not rows.done():
-            done = reader.take(rows.next())
+            done = reader.add(rows.next())
             if done is not None:
                 restore(*done)
     except CodecError as error:

@@ -88,7 +88,7 @@ class Draft:
         self._count += 1
         return self.number << PLACE_BITS | self._count - 1
 
-    def take(self) -> Section:
+    def drain(self) -> Section:
         """Return what was collected as a section, possibly an empty one that closes the file; the next section follows
         it.
         """

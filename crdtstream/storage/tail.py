@@ -30,7 +30,7 @@ class Tail:
         """Keep what is appended from now on: a reader has read everything before."""
         self._followed = True
 
-    def note(self, position: int, records: list[tuple[int, Payload]]) -> None:
+    def record(self, position: int, records: list[tuple[int, Payload]]) -> None:
         """These records were appended, the first of them at this position."""
         if not self._followed:
             return

@@ -26,7 +26,7 @@ def in_region(script: str, region: Region | None = None) -> dict[str, bytes]:
     received = dict.fromkeys(clients, b"")
     for name, text in lines_of(script):
         received[name] += region.line(text, client=clients[name]) or b""
-        messages = region.context.pubsub.take()
+        messages = region.context.pubsub.drain()
         for other, client in clients.items():
             received[other] += b"".join([message for one, message in messages if one is client])
         region.check()

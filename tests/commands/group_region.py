@@ -84,4 +84,4 @@ def sync(*regions: Region) -> None:
 
 def prepared(region: Region) -> Batch | None:
     region.replica.acknowledge_all()
-    return region.replica.take().batch
+    return region.replica.drain().batch

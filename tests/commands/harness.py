@@ -214,11 +214,11 @@ class Region:
 
     def messages(self, client: Client) -> bytes:
         """What was published for this client; messages for others are dropped."""
-        return b"".join([message for one, message in self.context.pubsub.take() if one is client])
+        return b"".join([message for one, message in self.context.pubsub.drain() if one is client])
 
     def end_turn(self) -> None:
         self.replica.acknowledge_all()
-        self.replica.take()
+        self.replica.drain()
 
     def check(self) -> None:
         self.replica.check()

@@ -42,7 +42,7 @@ class Region(PlainRegion):
     def close_turn(self) -> dict[int, bytes]:
         """Send what was prepared, wake who waits: replies by client."""
         self.replica.acknowledge_all()
-        taken = self.replica.take()
+        taken = self.replica.drain()
         if taken.batch is not None:
             taken.batch.check()
             self.batches.append(taken.batch)

@@ -35,7 +35,7 @@ class Fake(FakeAdmission):
 def waiting(*lines: str) -> tuple[Region, Fake]:
     """A region that is not admitted, with an entry in `s`; these requests of its client wait."""
     region = filled("1-1")
-    region.replica.take()
+    region.replica.drain()
     admission = region.context.cluster.admission = Fake(region)
     for line in lines:
         assert region.line(line) is None
@@ -60,7 +60,7 @@ def answered(region: Region) -> bytes:
 def test_it_waits_and_says_that_it_does() -> None:
     region, admission = waiting(CREATE)
     assert admission.wanted and region.client.parked
-    assert region.replica.take().batch is None, "nothing is prepared meanwhile"
+    assert region.replica.drain().batch is None, "nothing is prepared meanwhile"
     region.check()
     admit(region, admission)
     assert answered(region) == OK and not region.client.parked
@@ -141,7 +141,7 @@ def test_it_is_looked_at_again_when_its_time_comes() -> None:
     region, admission = waiting(CREATE)
     west = filled(origin=2)
     west.line("XGROUP CREATE s g 0 MKSTREAM")
-    batch = west.replica.take().batch
+    batch = west.replica.drain().batch
     assert batch is not None
     region.replica.apply_batch(batch)
     admit(region, admission)
@@ -174,7 +174,7 @@ def test_its_wait_is_ended_as_any_other(how: str, reply: bytes) -> None:
     assert region.run("CLIENT", "UNBLOCK", region.client.id, how, client=region.connect()) == replies.ONE
     assert [text for client, text in region.context.outbox if client is region.client] == [reply]
     admit(region, admission)
-    assert region.replica.take().batch is None
+    assert region.replica.drain().batch is None
 
 
 def test_within_a_transaction_it_does_not_wait() -> None:
@@ -198,7 +198,7 @@ def copy_case(line: str) -> tuple[Region, Fake, list[bytes]]:
     region = filled("1-1")
     region.line("XGROUP CREATE s g 0")
     payload = (region.line("DUMP s") or b"").partition(b"\r\n")[2][:-2]
-    region.replica.take()
+    region.replica.drain()
     admission = region.context.cluster.admission = Fake(region)
     return region, admission, [payload if word == "@" else word.encode() for word in line.split()]
 
@@ -211,7 +211,7 @@ def test_what_makes_groups_waits_like_a_create(line: str, database: int, name: b
     region, admission, words = copy_case(line)
     assert region.run(*words) is None
     assert admission.wanted and region.client.parked
-    assert region.replica.take().batch is None, "nothing is prepared meanwhile"
+    assert region.replica.drain().batch is None, "nothing is prepared meanwhile"
     admit(region, admission)
     assert not answered(region).startswith(b"-") and not region.client.parked
     copy = region.replica.keyspace.find((database, name))
@@ -299,7 +299,7 @@ def test_a_region_that_restarts_waits_for_another_to_admit_it() -> None:
     for _ in range(3):
         cluster.tick(LIMITS.heartbeat_ms)
         cluster.sync()
-    assert cluster.machines[1].take_reply() == OK
+    assert cluster.machines[1].pop_reply() == OK
     cluster.sync()
     stream = cluster.node(2).replica.keyspace.find((0, b"s"))
     assert stream is not None and sorted(stream.groups) == [b"g", b"old"]
@@ -312,9 +312,9 @@ def test_a_region_that_nobody_admits_says_so_in_time() -> None:
     cluster.restart(1)
     assert ask(cluster, 1, CREATE) is None
     cluster.tick(LIMITS.admission_wait_ms - 1)
-    assert cluster.machines[1].take_reply() is None
+    assert cluster.machines[1].pop_reply() is None
     cluster.tick(1)
-    assert cluster.machines[1].take_reply() == TRYAGAIN
+    assert cluster.machines[1].pop_reply() == TRYAGAIN
     assert ask(cluster, 1, "XREADGROUP GROUP old c STREAMS s >") == b"*-1\r\n", "what was there serves on"
     assert ask(cluster, 1, "XGROUP DESTROY s old") == replies.ONE
 
@@ -336,7 +336,7 @@ def test_regions_that_restart_together_admit_each_other_once_all_have_it_on_disk
             region.sync()
         cluster.sync()
         cluster.tick(LIMITS.heartbeat_ms // 2)
-    assert [cluster.machines[number].take_reply() for number in (1, 2)] == [OK, OK]
+    assert [cluster.machines[number].pop_reply() for number in (1, 2)] == [OK, OK]
     cluster.sync()
     for number in (1, 2):
         stream = cluster.node(number).replica.keyspace.find((0, b"s"))
@@ -352,4 +352,4 @@ def test_what_a_client_asks_behind_it_waits_too() -> None:
     for _ in range(3):
         cluster.tick(LIMITS.heartbeat_ms)
         cluster.sync()
-    assert cluster.machines[1].take_reply() == OK + replies.PONG
+    assert cluster.machines[1].pop_reply() == OK + replies.PONG

@@ -227,7 +227,7 @@ def test_the_node_tells_who_waits_for_the_file() -> None:
     assert cluster.execute(1, b"PING".split()) is None
     node.config_rewritten("")
     cluster.machines[1].perform()
-    assert cluster.machines[1].take_reply() == OK + replies.PONG
+    assert cluster.machines[1].pop_reply() == OK + replies.PONG
 
 
 # Beside Redis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.commands.documents import told
+from crdtstream.commands.documents import argument_rows
 from crdtstream.connections.command import Command
 from crdtstream.connections.syntax import NO_KEY, Argument, arguments_of
 from crdtstream.scenarios.reply import read_reply
@@ -51,7 +51,7 @@ def varies(argument: Argument) -> bool:
 
 
 def test_fields_are_told_when_they_say_something() -> None:
-    reply = read_reply(told(arguments_of("[TRIM trim:(key A@7.0.0!8.0.0)]..."), 2))
+    reply = read_reply(argument_rows(arguments_of("[TRIM trim:(key A@7.0.0!8.0.0)]..."), 2))
     key = ["name", "key", "type", "key", "display_text", "key", "key_spec_index", 0]
     token = ["name", "a", "type", "pure-token", "display_text", "a", "token", "A", "since", "7.0.0"]
     assert reply == [
@@ -60,4 +60,4 @@ def test_fields_are_told_when_they_say_something() -> None:
             *("arguments", [key, [*token, "deprecated_since", "8.0.0"]]),
         ]
     ]
-    assert b"~2\r\n+optional\r\n+multiple\r\n" in told(arguments_of("[a...]"), 3)
+    assert b"~2\r\n+optional\r\n+multiple\r\n" in argument_rows(arguments_of("[a...]"), 3)

@@ -65,7 +65,7 @@ def test_the_largest_numbers(deliveries: int) -> None:
     for text in ("XINFO STREAM s FULL", "XREADGROUP GROUP g c STREAMS s 0", "XPENDING s g - + 9", "DUMP s"):
         assert (region.say(text) or b"-")[:1] != b"-"
     region.replica.acknowledge_all()
-    taken = region.replica.take()
+    taken = region.replica.drain()
     assert taken.batch is not None
     codec.decode_facts(codec.encode_facts(taken.facts, taken.through))
     codec.decode_batch(codec.encode_batch(taken.batch))

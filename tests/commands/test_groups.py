@@ -251,7 +251,7 @@ def test_asking_makes_the_consumer_and_marks_it_seen() -> None:
     region.line(READ_NEW)
     consumer = group_of(region).consumers[b"c"]
     assert (consumer.seen_ms, consumer.active_ms) == (region.context.now_ms, -1)
-    assert len(region.replica.take().facts) == 1
+    assert len(region.replica.drain().facts) == 1
 
 
 def test_only_a_delivery_that_must_be_acknowledged_is_activity() -> None:
@@ -446,9 +446,9 @@ def test_xack(line: str, expected: bytes) -> None:
 
 def test_xack_of_nothing_records_nothing() -> None:
     region = grouped("1-0")
-    region.replica.take()
+    region.replica.drain()
     region.line("XACK s g 1-0")
-    assert region.replica.take().facts == []
+    assert region.replica.drain().facts == []
 
 
 def duplicated() -> Region:

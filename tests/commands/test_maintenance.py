@@ -131,7 +131,7 @@ def test_shutdown_is_aborted() -> None:
     assert cluster.execute(1, b"SHUTDOWN ABORT".split()) == b"-ERR No shutdown in progress.\r\n"
     assert cluster.execute(1, b"SHUTDOWN SAVE".split(), 2) is None
     assert cluster.execute(1, b"SHUTDOWN ABORT".split()) == OK
-    assert region.take_reply(2) == STOP_FAILED
+    assert region.pop_reply(2) == STOP_FAILED
     assert not cluster.node(1).context.requests.stop
     assert cluster.execute(1, b"PING".split(), 2) == b"+PONG\r\n"
     cluster.execute(1, b"SHUTDOWN".split(), 2)
@@ -149,9 +149,9 @@ def test_only_the_caller_sleeps() -> None:
     assert cluster.execute(1, b"PING".split()) is None
     assert cluster.execute(1, b"PING".split(), 2) == b"+PONG\r\n"
     cluster.tick(1_499)
-    assert region.take_reply() is None
+    assert region.pop_reply() is None
     cluster.tick(1)
-    assert region.take_reply() == b"+OK\r\n+PONG\r\n"
+    assert region.pop_reply() == b"+OK\r\n+PONG\r\n"
 
 
 @pytest.mark.parametrize("seconds", ["0", "x", "-1", "0.0001"])

@@ -129,9 +129,9 @@ def test_who_is_linked_is_evicted_by_force_only(word: str) -> None:
     region = region_of_four()
     reply = region.line(f"CRDT.EVICT {word}")
     assert reply is not None and reply.startswith(b"-ERR region west is linked now") and b"FORCE" in reply
-    assert region.replica.applied.members.joined() == [1, 2, 259] and region.replica.take().batch is not None
+    assert region.replica.applied.members.joined() == [1, 2, 259] and region.replica.drain().batch is not None
     region.line(f"CRDT.EVICT {word} force")
-    batch = region.replica.take().batch
+    batch = region.replica.drain().batch
     assert batch is not None and len(batch.effects) == 1
     assert region.replica.applied.members.is_evicted(2)
 

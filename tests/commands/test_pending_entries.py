@@ -229,9 +229,9 @@ def test_lastid_passes_over() -> None:
     region = grouped("1-0", "2-0", "3-0")
     region.line("XCLAIM s g d 0 9-0 LASTID 2-0")
     assert group_of(region).last_delivered() == (2, 0)
-    region.replica.take()
+    region.replica.drain()
     region.line("XCLAIM s g d 0 9-0 LASTID 1-0")
-    assert region.replica.take().facts == []
+    assert region.replica.drain().facts == []
     assert region.line("XREADGROUP GROUP g c STREAMS s >") == read("s", "3-0")
 
 

@@ -84,7 +84,7 @@ def test_all_lies_in_one_batch(region: Region) -> None:
     region.end_turn()
     region.line("PEXPIRE a 1000")
     region.line("RENAME a b")
-    batch = region.replica.take().batch
+    batch = region.replica.drain().batch
     assert batch is not None
     batch.check()
     kinds = [type(effect) for effect in batch.effects]

@@ -193,7 +193,7 @@ def test_a_change_between_watch_and_exec_of_one_turn() -> None:
         node.execute(CLIENT, b"MULTI".split(), 1)
         node.execute(CLIENT, b"EXEC".split(), 1)
         region.perform()
-        reply = region.take_reply()
+        reply = region.pop_reply()
         assert reply is not None and reply.endswith(NULL if changed else b"*0\r\n")
 
 
@@ -257,14 +257,14 @@ def test_nothing_cuts_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     node = cluster.node(1)
     closed: list[str] = []
     taken: list[Taken] = []
-    take = Replica.take
+    drain = Replica.drain
 
-    def taking(self: Replica) -> Taken:
-        closed.append("take")
-        taken.append(take(self))
+    def draining(self: Replica) -> Taken:
+        closed.append("drain")
+        taken.append(drain(self))
         return taken[-1]
 
-    monkeypatch.setattr(Replica, "take", taking)
+    monkeypatch.setattr(Replica, "drain", draining)
     monkeypatch.setattr(Turn, "apply", lambda _self, _payload: closed.append("apply"))
     for argv in requests:
         node.execute(CLIENT, argv, cluster.now_ms)

@@ -9,7 +9,7 @@ from tests.commands.stream_region import Region
 
 def events(region: Region, listener: Client) -> list[bytes]:
     """`event key` of each message on the channels of events."""
-    parts = [message.split(b"\r\n") for one, message in region.context.pubsub.take() if one is listener]
+    parts = [message.split(b"\r\n") for one, message in region.context.pubsub.drain() if one is listener]
     return [part[6].partition(b":")[2] + b" " + part[8] for part in parts]
 
 
@@ -22,13 +22,13 @@ def listening(region: Region, letters: str = "AEn") -> Client:
 
 def hear(west: Region, east: Region) -> None:
     """As `Turn.apply` does it."""
-    west.context.notifications.settle()
+    west.context.notifications.publish_prepared()
     west.close_turn()
     east.close_turn()
     for batch in east.batches:
         if batch.first > west.replica.applied.vector.get(batch.origin):
             west.replica.apply_batch(batch)
-            west.context.notifications.heard(batch)
+            west.context.notifications.publish_applied(batch)
 
 
 def test_effects_of_other_regions() -> None:
@@ -55,7 +55,7 @@ def test_an_expired_key() -> None:
         assert events(region, listener)[-1] == b"expire s"
         region.replica.keyspace.now_ms += 1_000
     east.replica.expire_due(0, 10)
-    east.context.notifications.settle()
+    east.context.notifications.publish_prepared()
     hear(west, east)
     assert events(east, listeners[0]) == events(west, listeners[1]) == [b"expired s"]
     west.say("XADD s 1-1 f v")

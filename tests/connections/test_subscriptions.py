@@ -42,7 +42,7 @@ def test_model(steps: list[tuple[str, int, int, bytes]]) -> None:
         assert set(registry.names(kind)) == {row[2] for row in model if row[1] == kind}
     for channel in (b"a", b"ab", b"c"):
         wanted = [row for row in model if row[1] != SHARD and fits(row[1], row[2], channel)]
-        assert registry.publish(channel, b"x") == len(wanted) == len(registry.take())
+        assert registry.publish(channel, b"x") == len(wanted) == len(registry.drain())
         assert registry.publish_shard(channel, b"x") == len([row for row in model if row[1:] == (SHARD, channel)])
-        registry.take()
+        registry.drain()
     assert registry.count(CHANNEL, b"a") == len([row for row in model if row[1:] == (CHANNEL, b"a")])

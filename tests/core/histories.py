@@ -156,7 +156,7 @@ class World:
     def end_turn(self, number: int) -> None:
         replica = self.replicas[number]
         replica.acknowledge_all()
-        taken = replica.take()
+        taken = replica.drain()
         if taken.facts:
             self.logs[number].append(partial(replay_facts, taken.facts, taken.through))
         if taken.batch is not None:

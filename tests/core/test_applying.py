@@ -24,7 +24,7 @@ histories = st.lists(
 
 
 def batch_of(replica: Replica) -> Batch:
-    batch = replica.take().batch
+    batch = replica.drain().batch
     assert batch is not None
     return copied(batch)
 

@@ -48,7 +48,7 @@ class Cluster:
             replica.delete_stream(key)
         elif stream is not None:
             self._change(replica, stream, action, key)
-        batch = replica.take().batch
+        batch = replica.drain().batch
         if batch is not None:
             self.logs[origin][batch.first] = encode_batch(batch)
 
@@ -170,7 +170,7 @@ def test_the_tail_of_an_evicted_origin_adds_to_a_count_that_some_have_forgotten(
     tail, first, second = Replica(3), Replica(1), Replica(2)
 
     def say(sender: Replica, *receivers: Replica) -> None:
-        batch = sender.take().batch
+        batch = sender.drain().batch
         assert batch is not None
         for receiver in receivers:
             receiver.apply_batch(decode_batch(encode_batch(batch)))

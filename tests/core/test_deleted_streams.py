@@ -28,12 +28,12 @@ def add(replica: Replica, key: Key, count: int = 1) -> None:
     top = 0 if stream is None else stream.top[0]
     for number in range(count):
         replica.add_entry(key, (top + 1 + number, 1), [b"f", b"v"])
-    replica.take()
+    replica.drain()
 
 
 def delete(replica: Replica, key: Key) -> None:
     replica.delete_stream(key)
-    replica.take()
+    replica.drain()
 
 
 def collect(replica: Replica) -> None:
@@ -74,7 +74,7 @@ def test_it_is_remembered_after_collection_and_when_the_key_is_back(replica: Rep
 def test_a_stream_without_entries_leaves_nothing(replica: Replica) -> None:
     replica.create_group(X, b"g", Position(), 0)
     replica.destroy_group(X, b"g")
-    replica.take()
+    replica.drain()
     collect(replica)
     assert not any(replica.keyspace.databases)
 
@@ -111,7 +111,7 @@ def test_a_state_without_the_stream_says_up_to_where_it_was_deleted() -> None:
     other.keyspace.collection.deleted.streams_max = 0
     for number in range(3):
         other.add_entry(X, (number + 1, 1), [b"f", b"v"])
-    batch = other.take().batch
+    batch = other.drain().batch
     assert batch is not None
     holder.apply_batch(copied(batch))
     delete(other, X)
@@ -143,11 +143,11 @@ def test_a_reader_that_was_here_after_each_step_loses_what_it_did_not_read(steps
             lost, unread = lost or bool(unread), []
         elif name == "remove" and unread:
             replica.remove_entries(X, {1: [(unread[-1], unread[-1])]}, False, None)
-            replica.take()
+            replica.drain()
             unread.pop()
         elif name == "trim" and replica.keyspace.find(X) is not None:
             replica.remove_entries(X, replica.keyspace.databases[0][b"x"].trimmable(0), True, None)
-            replica.take()
+            replica.drain()
             lost, unread = lost or bool(unread), []
         elif name == "collect":
             collect(replica)

@@ -157,7 +157,7 @@ def test_order_of_keys_does_not_count() -> None:
 
 
 def taken(replica: Replica) -> Batch:
-    batch = replica.take().batch
+    batch = replica.drain().batch
     assert batch is not None
     return batch
 
@@ -202,7 +202,7 @@ def exchange(replicas: list[Replica], sent: list[Batch]) -> None:
         progress = False
         for replica in replicas:
             replica.acknowledge_all()
-            batch = replica.take().batch
+            batch = replica.drain().batch
             if batch is not None:
                 sent.append(batch)
                 progress = True
@@ -248,7 +248,7 @@ def change(replica: Replica, name: bytes, what: int, number: int) -> None:
         replica.create_group(key, GROUP, Position(), 0)
     else:
         replica.delete_stream(key)
-        replica.take()
+        replica.drain()
         replica.keyspace.collect(replica.applied.vector.copy(), 100)
 
 

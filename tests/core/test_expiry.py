@@ -175,7 +175,7 @@ def test_the_same_expiries_survive_everywhere(script: list[tuple[int, str, int]]
             replica.expire_due(TAKEOVER_MS, MANY)
         else:
             perform(replica, step, clock)
-        batch = replica.take().batch
+        batch = replica.drain().batch
         if batch is not None:
             sent.append(copied(batch))
             model.add(batch)
@@ -199,7 +199,7 @@ def two_regions(first_ms: int, second_ms: int | None = None) -> tuple[Replica, R
     one.set_expiry(KEY, first_ms)
     if second_ms is not None:
         two.set_expiry(KEY, second_ms)
-    batches = [replica.take().batch for replica in (one, two)]
+    batches = [replica.drain().batch for replica in (one, two)]
     for batch in batches:
         if batch is not None:
             (two if batch.origin == 1 else one).apply_batch(copied(batch))
@@ -207,7 +207,7 @@ def two_regions(first_ms: int, second_ms: int | None = None) -> tuple[Replica, R
 
 
 def send(sender: Replica, receiver: Replica) -> bool:
-    batch = sender.take().batch
+    batch = sender.drain().batch
     if batch is not None:
         receiver.apply_batch(copied(batch))
     return batch is not None
@@ -279,7 +279,7 @@ def test_a_write_deletes_a_hidden_key_first() -> None:
     one, two = two_regions(50)
     two.keyspace.now_ms = 51
     two.add_entry(KEY, (1, 2), [b"f", b"w"])
-    batch = two.take().batch
+    batch = two.drain().batch
     assert batch is not None
     assert [type(effect) for effect in batch.effects] == [fx.StreamDeleted, fx.EntriesAdded]
     one.apply_batch(copied(batch))
@@ -294,7 +294,7 @@ def test_a_write_deletes_a_hidden_key_first() -> None:
 def test_what_was_added_concurrently_stays() -> None:
     one, two = two_regions(50)
     two.add_entry(KEY, (7, 2), [b"f", b"w"])
-    added = two.take().batch
+    added = two.drain().batch
     assert added is not None
     assert pass_time(one, 51) == 1
     send(one, two)
@@ -311,14 +311,14 @@ def test_an_expiry_that_outlived_its_key_is_voided(expires_ms: int) -> None:
     one, two = two_regions(50)
     one.delete_stream(KEY)
     two.set_expiry(KEY, expires_ms)
-    batch = two.take().batch
+    batch = two.drain().batch
     assert batch is not None
     send(one, two)
     one.apply_batch(copied(batch))
     for replica in (one, two):
         assert replica.keyspace.find(KEY) is None
     two.create_group(KEY, b"g", fx.Position(), 0)
-    made = two.take().batch
+    made = two.drain().batch
     assert made is not None
     assert [type(effect) for effect in made.effects] == [fx.ExpirySet, fx.GroupCreated]
     one.apply_batch(copied(made))
@@ -333,7 +333,7 @@ def test_an_expiry_without_a_key_is_voided_when_its_time_comes() -> None:
     one, two = two_regions(50)
     one.delete_stream(KEY)
     two.set_expiry(KEY, 60)
-    two.take()
+    two.drain()
     send(one, two)
     assert pass_time(two, 61) == 1
     assert two.keyspace.deadlines.times == {}

@@ -66,7 +66,7 @@ def test_whatever_changes_a_key_is_announced_before(seed: int) -> None:
 def test_a_join_announces_what_it_may_change() -> None:
     replica = Replica(1)
     replica.add_entry(KEY, (1, 1), [b"f", b"v"])
-    replica.take()
+    replica.drain()
     witness = Witness(replica)
     replica.keyspace.observers.append(witness)
     before = seen(replica, KEY)
@@ -82,7 +82,7 @@ def test_local_facts_are_nobodys_business() -> None:
     replica = Replica(1)
     replica.add_entry(KEY, (1, 1), [b"f", b"v"])
     replica.create_group(KEY, b"g", Position(), 0)
-    replica.take()
+    replica.drain()
     witness = Witness(replica)
     replica.keyspace.observers.append(witness)
     replica.record(ConsumerCreated(KEY, b"g", b"c", 1))

@@ -30,7 +30,7 @@ from tests.core.member_tables import GROUP, KEY, creates_of, stable
 
 def tell(*replicas: Replica) -> None:
     """Each of them applies what the others have prepared."""
-    batches = [batch for replica in replicas if (batch := replica.take().batch) is not None]
+    batches = [batch for replica in replicas if (batch := replica.drain().batch) is not None]
     for batch in batches:
         for replica in replicas:
             if replica.applied.origin != batch.origin:
@@ -224,7 +224,7 @@ def test_two_that_took_the_place_of_one_are_void_whoever_hears_first() -> None:
         rival.say_admitted((rival.applied.origin, 1), True)
         rival.evict_member(1, rival.applied.origin)
         rival.create_group(KEY, GROUP, Position(), 0)
-    batches = [batch for rival in (one, two) if (batch := rival.take().batch) is not None]
+    batches = [batch for rival in (one, two) if (batch := rival.drain().batch) is not None]
     witness.apply_batch(copied(batches[0]))
     assert witness.applied.members.is_admitted(257) and creates_of(witness) == [(257, 4)]
     witness.applied.members.forget(witness.applied.vector)
@@ -331,7 +331,7 @@ def test_an_earlier_origin_of_this_region_counts_too() -> None:
 def creating(origin: int, start: Position | None = None) -> tuple[Replica, Batch]:
     replica = Replica(origin)
     replica.create_group(KEY, GROUP, start or Position(), 0)
-    batch = replica.take().batch
+    batch = replica.drain().batch
     assert batch is not None
     return replica, batch
 
@@ -340,7 +340,7 @@ def test_creates_beyond_the_end_are_void_whether_they_come_before_or_after() -> 
     third, create = creating(3)
     first = Replica(1)
     first.evict_member(3)
-    evict = first.take().batch
+    evict = first.drain().batch
     assert evict is not None
     before, after = Replica(2), Replica(2)
     for replica, order in ((before, [create, evict]), (after, [evict, create])):
@@ -376,7 +376,7 @@ def test_a_group_that_others_made_too_lives_on() -> None:
     assert creates_of(first) == [(1, 1), (3, 1)]
     second = Replica(2)
     second.evict_member(3)
-    evict = second.take().batch
+    evict = second.drain().batch
     assert evict is not None
     first.apply_batch(copied(evict))
     assert creates_of(first) == [(1, 1)]
@@ -390,7 +390,7 @@ def test_a_table_that_comes_with_a_state_voids_what_is_here() -> None:
     second.apply_batch(copied(create))
     first = Replica(1)
     first.evict_member(3)
-    first.take()
+    first.drain()
     join(second, first)
     assert creates_of(second) == [] and second.applied.members.voids(3, 1)
 
@@ -398,7 +398,7 @@ def test_a_table_that_comes_with_a_state_voids_what_is_here() -> None:
 def test_a_state_brings_no_create_that_is_void_here() -> None:
     first, (third, _) = Replica(1), creating(3)
     first.evict_member(3)
-    first.take()
+    first.drain()
     join(first, third)
     assert creates_of(first) == []
     first.check()
@@ -410,9 +410,9 @@ def test_a_state_that_makes_the_own_admission_void_voids_what_was_made_under_it(
     first.join_member(1)
     first.say_admitted((1, 1), True)
     first.create_group(KEY, GROUP, Position(), 0)
-    first.take()
+    first.drain()
     second.evict_member(3)
-    second.take()
+    second.drain()
     join(first, second)
     assert first.applied.members.ends() == {1: 0, 3: 0} and creates_of(first) == []
     first.check()

@@ -25,7 +25,7 @@ def filled(keys: int, blocks: int) -> tuple[Replica, PackingWalk]:
     for key in range(keys):
         for number in range(1, blocks * BLOCK_ENTRIES + 2):
             replica.add_entry((0, b"key-%d" % key), (number, 0), [b"f", b"value"])
-    replica.take()
+    replica.drain()
     return replica, PackingWalk(replica.keyspace)
 
 
@@ -62,7 +62,7 @@ def test_small_blocks_of_another_region_are_gathered() -> None:
         for _ in range(count):
             number += 1
             source.add_entry((0, b"key"), (number, 0), [b"f", b"value"])
-        batch = source.take().batch
+        batch = source.drain().batch
         assert batch is not None
         replica.apply_batch(copied(batch))
     assert [block.count for block in blocks_of(replica)] == [100, 90, 66, 192, 64, 150, 106, 70]
@@ -83,7 +83,7 @@ def test_groups_leave_the_blocks_that_are_gathered() -> None:
     for number in range(1, 301):
         source.add_entry((0, b"key"), (number, 0), [b"f", b"value"])
         if number % 75 == 0:
-            batch = source.take().batch
+            batch = source.drain().batch
             assert batch is not None
             replica.apply_batch(copied(batch))
     stream, group = replica.keyspace.databases[0][b"key"], Group((1, 1), Position(), -1)

@@ -22,7 +22,7 @@ def exchange(replicas: list[Replica]) -> None:
     for _ in range(2):
         for replica in replicas:
             replica.acknowledge_all()
-        batches = [batch for replica in replicas if (batch := replica.take().batch) is not None]
+        batches = [batch for replica in replicas if (batch := replica.drain().batch) is not None]
         for batch in batches:
             for other in replicas:
                 if batch.origin != other.applied.origin:
@@ -140,7 +140,7 @@ def test_a_join_drops_what_is_pending_of_what_it_removes() -> None:
     read(one, b"g", -1)
     two.remove_entries(KEY, {1: [(1, 1)]}, False, (1, 1), {1: [((1, 0), (1, 1))]})
     for replica in (one, two):
-        replica.take()
+        replica.drain()
     join(one, two)
     pending = stream_of(one).groups[b"g"].pending
     assert [row.entry_id for row in pending.rows(ID_MIN, ID_MAX, -1, None)] == [(2, 1)]

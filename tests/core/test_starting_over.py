@@ -82,7 +82,7 @@ def handed_over(left: LeftBehind, replica: Replica) -> list[int]:
     sizes: list[int] = []
     while left.entries:
         sizes += hand_over_layer(replica, left)
-        replica.take()
+        replica.drain()
         replica.become(replica.applied.origin + 256, 1)
     return sizes
 
@@ -102,8 +102,8 @@ def test_entries_keep_their_ids_their_fields_and_their_expiry() -> None:
 def test_entries_with_one_id_are_handed_over_by_several_origins() -> None:
     mine = replica_of(1, b"a", b"b")
     theirs = replica_of(2, b"c", b"d")
-    theirs.take()
-    mine.take()
+    theirs.drain()
+    mine.drain()
     mine.join(WholeState(dict(theirs.keyspace.streams()), theirs.applied.vector, members=theirs.applied.members))
     left, other = left_of(mine, Replica(3)), Replica(3)
     handed_over(left, other)

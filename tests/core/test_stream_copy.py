@@ -29,7 +29,7 @@ def found(replica: Replica, key: Key) -> Stream:
 
 
 def taken(replica: Replica) -> Batch:
-    batch = replica.take().batch
+    batch = replica.drain().batch
     assert batch is not None
     batch.check()
     return decode_batch(encode_batch(batch))
@@ -163,7 +163,7 @@ def test_a_copy_does_not_lower_what_a_delete_left_of_its_target() -> None:
     second.create_group(TARGET, b"g", fx.Position(), 0)
     first.apply_batch(taken(second))
     first.set_id(TARGET, (2, 1), None, None)
-    first.take()
+    first.drain()
     third.add_entry(TARGET, (1, 3), [b"f", b"v"])
     third.delete_stream(TARGET)
     first.apply_batch(taken(third))

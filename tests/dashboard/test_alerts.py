@@ -69,8 +69,8 @@ def test_rules_about_the_last_hour() -> None:
     unread = LaggingGroup("east", b"orders", b"<b>", UNREAD_LAG + 1, 0, "", "5-1")
     for step in range(100):
         now = report(1, {}, run_id=str(step // 25), passwords_denied=10 * step)
-        trends.note(9.0 * step, [replace(now, disk_free_bytes=GIB - (step << 22))], [unread])
-    trends.note(UNREAD_S, [], [unread])
+        trends.record(9.0 * step, [replace(now, disk_free_bytes=GIB - (step << 22))], [unread])
+    trends.record(UNREAD_S, [], [unread])
     found = alerts([one], [], [], trends, AlertTime(2 * FILLS_FOR_S, NOW_S))
     assert [alert.rule for alert in found] == ["DiskFillsUp", "GroupNotRead", "PasswordsGuessed", "RegionRestarts"]
     assert found[1].text == "nobody reads the group <b> of orders in east"

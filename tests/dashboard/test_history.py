@@ -14,7 +14,7 @@ def sample(commands: int) -> Sample:
 def test_the_lag_is_the_age_of_the_first_vector_that_has_more() -> None:
     log = VectorLog()
     for time_s, counter in ((0.0, 1), (10.0, 5), (20.0, 5), (30.0, 9)):
-        log.note(time_s, {"1.a": counter})
+        log.record(time_s, {"1.a": counter})
     assert [log.behind_ms({"1.a": counter}, 40.0) for counter in (0, 1, 4, 5, 8, 9, 12)] == [
         40_000,
         30_000,
@@ -29,16 +29,16 @@ def test_the_lag_is_the_age_of_the_first_vector_that_has_more() -> None:
 
 def test_a_log_forgets_what_is_older_than_an_hour_but_the_last() -> None:
     log = VectorLog()
-    log.note(0.0, {"1.a": 1})
-    log.note(5.0, {"1.a": 2})
-    log.note(HOUR_S + 10.0, {"1.a": 3})
+    log.record(0.0, {"1.a": 1})
+    log.record(5.0, {"1.a": 2})
+    log.record(HOUR_S + 10.0, {"1.a": 3})
     assert log.behind_ms({}, HOUR_S + 10.0) == round(1000 * (HOUR_S + 5))
 
 
 def test_rates_have_gaps_where_nobody_answered_or_counting_began_again() -> None:
     history = SampleLog()
     for time_s, commands in ((0.0, 10), (2.0, 30), (4.0, None), (6.0, 50), (8.0, 5)):
-        history.note(time_s, {} if commands is None else {"east": sample(commands)})
+        history.record(time_s, {} if commands is None else {"east": sample(commands)})
     assert history.rates("east", "commands") == [(2.0, 10.0), (4.0, None), (6.0, None), (8.0, None)]
     assert history.names() == ["east"]
 
@@ -46,7 +46,7 @@ def test_rates_have_gaps_where_nobody_answered_or_counting_began_again() -> None
 def test_old_samples_are_dropped() -> None:
     history = SampleLog(keep_s=10)
     for time_s in range(0, 31, 5):
-        history.note(float(time_s), {"east": sample(time_s)})
+        history.record(float(time_s), {"east": sample(time_s)})
     assert list(history.times) == [20.0, 25.0, 30.0]
     assert [value for _, value in history.values("east", "commands")] == [20, 25, 30]
 

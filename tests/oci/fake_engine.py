@@ -115,7 +115,7 @@ class FakeEngine:
         messages = self._stream(stream_id).partitions[partition]
         return next((message.offset for message in messages if message.time_ms >= time_ms), len(messages))
 
-    def settle(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
+    def clamp_offset(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         if epoch == self.present:
             return next_offset
         return min(next_offset, self.settled.get((stream_id, partition), next_offset))
@@ -130,7 +130,7 @@ class FakeEngine:
         self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
     ) -> tuple[list[PartitionMessage], Epoch]:
         stream = self._stream(stream_id)
-        first = self.settle(stream_id, partition, first, epoch)
+        first = self.clamp_offset(stream_id, partition, first, epoch)
         found: list[PartitionMessage] = []
         for message in stream.partitions[partition][max(first, stream.oldest[partition]) :][:count_max]:
             if found and bytes_max <= 0:

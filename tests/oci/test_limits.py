@@ -12,32 +12,32 @@ from crdtstream.oci.limits import Quotas, RateLimit
 
 def test_a_bucket_empties_and_fills() -> None:
     rate = RateLimit(5, 5)
-    assert [rate.take("a", 1, 0) for _ in range(6)] == [True] * 5 + [False]
-    assert not rate.take("a", 1, 199)
-    assert rate.take("a", 1, 200) and not rate.take("a", 1, 200)
-    assert [rate.take("a", 1, 10_000) for _ in range(6)] == [True] * 5 + [False], "it holds no more than its burst"
+    assert [rate.spend("a", 1, 0) for _ in range(6)] == [True] * 5 + [False]
+    assert not rate.spend("a", 1, 199)
+    assert rate.spend("a", 1, 200) and not rate.spend("a", 1, 200)
+    assert [rate.spend("a", 1, 10_000) for _ in range(6)] == [True] * 5 + [False], "it holds no more than its burst"
     rate.check()
 
 
 def test_keys_have_buckets_of_their_own() -> None:
     rate = RateLimit(1, 1)
-    assert rate.take("a", 1, 0) and rate.take("b", 1, 0) and not rate.take("a", 1, 0)
+    assert rate.spend("a", 1, 0) and rate.spend("b", 1, 0) and not rate.spend("a", 1, 0)
 
 
 def test_a_clock_that_falls_gives_nothing() -> None:
     rate = RateLimit(1, 1)
-    assert rate.take("a", 1, 5_000)
-    assert not rate.take("a", 1, 0)
+    assert rate.spend("a", 1, 5_000)
+    assert not rate.spend("a", 1, 0)
 
 
 def test_full_buckets_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BUCKETS_MAX", 3)
     rate = RateLimit(1, 1)
     for key in range(3):
-        rate.take(key, 1, 0)
+        rate.spend(key, 1, 0)
     assert len(rate) == 3
-    rate.take("late", 1, 1_000)
-    assert len(rate) == 1 and not rate.take("late", 1, 1_000)
+    rate.spend("late", 1, 1_000)
+    assert len(rate) == 1 and not rate.spend("late", 1, 1_000)
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 500))))
@@ -45,7 +45,7 @@ def test_no_more_than_burst_and_rate(steps: list[tuple[int, int]]) -> None:
     rate, now_ms, taken = RateLimit(10, 4), 0, 0
     for amount, pause_ms in steps:
         now_ms += pause_ms
-        taken += amount if rate.take("a", amount, now_ms) else 0
+        taken += amount if rate.spend("a", amount, now_ms) else 0
         rate.check()
     assert taken <= 10 + 4 * now_ms / 1000 + 1e-6
 

@@ -38,27 +38,27 @@ def test_of_two_epochs_at_once_the_lower_one_does_not_count() -> None:
     epochs = Epochs([row(1, A, 0), row(2, B, 5, (1, A)), row(2, C, 8, (1, A))])
     assert rows_of(epochs) == [(1, A, 0, 8), (2, C, 8, OFFSET_END)]
     assert [epochs.counts(epoch) for epoch in ((1, A), (2, B), (2, C), (1, C))] == [True, False, True, False]
-    assert epochs.settle(0, 9, (2, C)) == 9
-    assert epochs.settle(0, 7, (1, A)) == 7
-    assert epochs.settle(0, 20, (2, B)) == 5
+    assert epochs.clamp_offset(0, 9, (2, C)) == 9
+    assert epochs.clamp_offset(0, 7, (1, A)) == 7
+    assert epochs.clamp_offset(0, 20, (2, B)) == 5
 
 
 def test_what_follows_a_lower_epoch_does_not_count_either() -> None:
     branch = [row(2, B, 5, (1, A)), row(3, B, 9, (2, B))]
     epochs = Epochs([row(1, A, 0), *branch, row(3, C, 7, (1, A))])
     assert rows_of(epochs) == [(1, A, 0, 7), (3, C, 7, OFFSET_END)]
-    assert [epochs.settle(0, at, (3, B)) for at in (4, 6, 30)] == [4, 5, 5]
+    assert [epochs.clamp_offset(0, at, (3, B)) for at in (4, 6, 30)] == [4, 5, 5]
 
 
 def test_a_position_that_a_later_epoch_has_cut_off() -> None:
     epochs = Epochs([row(1, A, 0), row(2, B, 5, (1, A)), row(3, C, 9, (2, B))])
-    assert [epochs.settle(0, 12, epoch) for epoch in ((1, A), (2, B), (3, C))] == [5, 9, 12]
+    assert [epochs.clamp_offset(0, 12, epoch) for epoch in ((1, A), (2, B), (3, C))] == [5, 9, 12]
 
 
 def test_an_unknown_epoch_is_valid_up_to_the_first_offset_that_is_known() -> None:
     epochs = Epochs([row(4, B, 50, (3, A)), row(5, C, 60, (4, B))])
     assert not epochs.knows((3, A)) and epochs.knows((4, B))
-    assert [epochs.settle(0, at, (3, A)) for at in (20, 70)] == [20, 50]
+    assert [epochs.clamp_offset(0, at, (3, A)) for at in (20, 70)] == [20, 50]
     assert rows_of(epochs)[0] == (4, B, 50, 60)
 
 
@@ -79,7 +79,7 @@ def test_the_current_epoch_is_never_spent() -> None:
 def test_a_parent_that_is_not_lower_ends_the_line(parent: Epoch) -> None:
     epochs = Epochs([row(2, B, 3, parent), row(2, C, 4, (2, B))])
     assert rows_of(epochs)[-1] == (2, C, 4, OFFSET_END)
-    assert epochs.settle(0, 9, (2, B)) <= 9
+    assert epochs.clamp_offset(0, 9, (2, B)) <= 9
 
 
 @st.composite
@@ -116,7 +116,7 @@ def test_a_settled_position_has_the_same_messages_below_it(made: list[EpochRow],
     """A reader of everything below `at` under an epoch has read everything below the settled position."""
     epochs, reader = Epochs(made), data.draw(st.sampled_from(made))
     head = max(made, key=lambda one: one.epoch)
-    settled = epochs.settle(0, at, reader.epoch)
+    settled = epochs.clamp_offset(0, at, reader.epoch)
     assert settled <= at
     assert all(valid_under(made, reader, one) == valid_under(made, head, one) for one in range(settled))
     later = [one for one in range(settled, at) if valid_under(made, reader, one) == valid_under(made, head, one)]

@@ -46,7 +46,7 @@ def test_what_the_new_home_does_not_know_is_settled_at_the_start_of_its_epoch() 
     regions.turn(2)
     regions.put(2, b"x")
     assert located(regions, 2, 3) == before
-    assert regions.streams(2).settle(STREAM, 0, 4, before) == 1
+    assert regions.streams(2).clamp_offset(STREAM, 0, 4, before) == 1
     assert located(regions, 2, 1) == epoch(regions, 2)
 
 
@@ -58,7 +58,7 @@ def test_a_process_that_has_not_numbered_yet_does_not_refuse() -> None:
     regions.restart(1)
     assert located(regions, 1, 5) == before
     regions.put(1, b"b")
-    assert regions.streams(1).settle(STREAM, 0, 6, before) == 1
+    assert regions.streams(1).clamp_offset(STREAM, 0, 6, before) == 1
 
 
 def test_a_question_moves_no_home() -> None:

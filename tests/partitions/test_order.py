@@ -141,23 +141,23 @@ def test_a_home_with_much_to_number_again_does_it_in_several_turns(monkeypatch: 
 
 def forwarded() -> Forwarded:
     found = Forwarded()
-    found.note(5, HeldCall(1, PutCall(STREAM, []), 300))
+    found.record(5, HeldCall(1, PutCall(STREAM, []), 300))
     return found
 
 
 def test_a_reply_waits_until_its_messages_are_here() -> None:
     waiting = forwarded()
-    waiting.hear(5, pack_reply(TOLD))
-    assert waiting.take(100, lambda _: False) == []
-    ((number, reply),) = waiting.take(200, lambda reply: reply.told == TOLD.told)
+    waiting.receive(5, pack_reply(TOLD))
+    assert waiting.drain(100, lambda _: False) == []
+    ((number, reply),) = waiting.drain(200, lambda reply: reply.told == TOLD.told)
     assert (number, pack_reply(reply)) == (1, pack_reply(TOLD))
-    assert waiting.take(200, lambda _: True) == []
+    assert waiting.drain(200, lambda _: True) == []
 
 
 def test_a_reply_does_not_wait_longer_than_for_the_home() -> None:
     waiting = forwarded()
-    waiting.hear(5, pack_reply(TOLD))
-    assert [(number, pack_reply(one)) for number, one in waiting.take(300, lambda _: False)] == [(1, pack_reply(TOLD))]
+    waiting.receive(5, pack_reply(TOLD))
+    assert [(number, pack_reply(one)) for number, one in waiting.drain(300, lambda _: False)] == [(1, pack_reply(TOLD))]
 
 
 @pytest.mark.parametrize(
@@ -165,17 +165,17 @@ def test_a_reply_does_not_wait_longer_than_for_the_home() -> None:
 )
 def test_other_replies_are_handed_on_at_once(reply: PutReply | RefusalReply) -> None:
     waiting = forwarded()
-    waiting.hear(5, pack_reply(reply))
-    assert waiting.take(0, lambda _: False) == [(1, reply)]
+    waiting.receive(5, pack_reply(reply))
+    assert waiting.drain(0, lambda _: False) == [(1, reply)]
 
 
 def test_without_a_reply_and_with_one_that_cannot_be_read() -> None:
     waiting = forwarded()
-    waiting.hear(5, None)
-    assert waiting.take(0, lambda _: False) == [(1, NOT_REACHED)]
-    waiting.note(6, HeldCall(2, PutCall(STREAM, []), 300))
-    waiting.hear(6, b"\xff\xff")
-    ((number, reply),) = waiting.take(0, lambda _: False)
+    waiting.receive(5, None)
+    assert waiting.drain(0, lambda _: False) == [(1, NOT_REACHED)]
+    waiting.record(6, HeldCall(2, PutCall(STREAM, []), 300))
+    waiting.receive(6, b"\xff\xff")
+    ((number, reply),) = waiting.drain(0, lambda _: False)
     assert number == 2 and code_of(reply) == UNREACHABLE
 
 

@@ -98,7 +98,7 @@ def test_trimming_keeps_the_next_offset() -> None:
 def test_a_takeover_makes_the_tail_of_the_old_home_stale() -> None:
     replica = replica_at(1_000)
     put(partition(replica), b"a", b"b", b"c")
-    replica.take()
+    replica.drain()
     replica.become(2, 2)
     both = partition(replica, EpochRow((1, 1), [0], NO_EPOCH), EpochRow((2, 2), [1], (1, 1)))
     assert (both.next_offset(), both.has_stale()) == (1, True)
@@ -146,11 +146,11 @@ def test_stale_messages_are_numbered_in_the_order_of_epochs_whatever_their_origi
     replica = replica_at(origin=9)
     nine = EpochRow((1, 9), [0], NO_EPOCH)
     put(partition(replica, nine), b"a", b"b")
-    replica.take()
+    replica.drain()
     replica.become(4, 4)
     four = EpochRow((2, 4), [2], (1, 9))
     put(partition(replica, nine, four), b"c", b"d")
-    replica.take()
+    replica.drain()
     replica.become(2, 2)
     home = partition(replica, nine, four, EpochRow((3, 2), [1], (1, 9)))
     assert home.renumber(2, 1_000)[0] == 2

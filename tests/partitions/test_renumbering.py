@@ -102,7 +102,7 @@ def test_a_turn_takes_its_share() -> None:
     value = b"x" * (BYTES_MAX // 4)
     old = Partition(replica, key, 0, Epochs([first]), Ahead())
     old.append([NewMessage(0, None, value) for _ in range(5)])
-    replica.take()
+    replica.drain()
     replica.become(TWO, TWO)
     home = Partition(replica, key, 0, Epochs([first, EpochRow((2, TWO), [0], (1, OWN))]), Ahead())
     share = Share()

@@ -13,7 +13,7 @@ EPHEMERAL = 32_768
 def test_no_port_is_given_twice_by_two_owners() -> None:
     one, other = Ports(), Ports()
     try:
-        given = [ports.take() for _ in range(BLOCK_PORTS + 10) for ports in (one, other)]
+        given = [ports.allot() for _ in range(BLOCK_PORTS + 10) for ports in (one, other)]
     finally:
         one.release()
         other.release()
@@ -24,11 +24,11 @@ def test_no_port_is_given_twice_by_two_owners() -> None:
 def test_a_port_that_is_taken_is_passed_over() -> None:
     ports = Ports()
     try:
-        first = ports.take()
+        first = ports.allot()
         following = ports._left[-1]
         with socket.create_server((HOST, following)):
             assert not is_free(following)
-            assert ports.take() not in (first, following)
+            assert ports.allot() not in (first, following)
     finally:
         ports.release()
 
@@ -36,12 +36,12 @@ def test_a_port_that_is_taken_is_passed_over() -> None:
 def test_a_forked_process_begins_with_a_block_of_its_own() -> None:
     ports = Ports()
     try:
-        first = ports.take()
+        first = ports.allot()
         block = {(first - LOWEST) // BLOCK_PORTS}
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            os.write(writing, str(ports.take()).encode())
+            os.write(writing, str(ports.allot()).encode())
             os._exit(0)
         os.waitpid(child, 0)
         other = int(os.read(reading, 100))

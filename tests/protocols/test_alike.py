@@ -18,7 +18,7 @@ HEAD = [b"XADD", b"s", b"*"]
 
 def alike_in(data: bytes, argv: list[bytes], start: int, count_max: int = MANY, bytes_max: int = MANY) -> Alike:
     alike = Alike(argv, start)
-    alike.take(data, 0, after_first(data, 0, start), count_max, bytes_max)
+    alike.parse(data, 0, after_first(data, 0, start), count_max, bytes_max)
     return alike
 
 

@@ -15,7 +15,7 @@ def elements_of(packed: bytes) -> list[bytes]:
     elements = Elements(packed)
     found = []
     while not elements.is_done():
-        found.append(elements.take())
+        found.append(elements.pop())
     return found
 
 

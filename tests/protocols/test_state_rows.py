@@ -115,7 +115,7 @@ def read(rows: list[Row], blocks: dict[int, Block]) -> list[tuple[tuple[int, byt
     parsed = Rows(b"".join(msgpack.packb(row) for row in rows))
     found = []
     while not parsed.done():
-        done = reader.take(parsed.next())
+        done = reader.add(parsed.next())
         if done is not None:
             found.append(done)
     done = reader.end()

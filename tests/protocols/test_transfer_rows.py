@@ -52,7 +52,7 @@ def read(rows: list[Row], chunk_bytes: int = 1 << 20) -> TransferReader:
     draft.put(rows)
     reader = TransferReader()
     while draft.byte_count():
-        reader.feed(draft.take(chunk_bytes))
+        reader.feed(draft.read(chunk_bytes))
     return reader
 
 

@@ -39,7 +39,7 @@ def feed(region: Machine, client_id: int, *texts: str) -> bytes | None:
     for text in texts:
         region.node.execute(client_id, text.encode().split(), START_MS)
     region.perform()
-    return region.take_reply(client_id)
+    return region.pop_reply(client_id)
 
 
 # Order
@@ -108,7 +108,7 @@ def test_a_refusal_is_the_last_word() -> None:
     region.node.refuse(2, b"-ERR again\r\n")
     region.node.execute(2, [b"PING"], START_MS)
     region.perform()
-    assert region.take_reply(2) == b"-ERR Protocol error\r\n"
+    assert region.pop_reply(2) == b"-ERR Protocol error\r\n"
     assert 2 not in region.node.context.clients
 
 
@@ -117,7 +117,7 @@ def test_a_client_that_ended_gets_its_replies() -> None:
     region.node.execute(2, b"XADD x * f v".split(), START_MS)
     region.node.ended(2)
     region.perform()
-    assert (region.take_reply(2) or b"").startswith(b"$")
+    assert (region.pop_reply(2) or b"").startswith(b"$")
     assert 2 not in region.node.context.clients
     region.node.ended(2)
 
@@ -129,7 +129,7 @@ def test_requests_behind_a_wait_run_when_it_ends() -> None:
     region = region_of()
     assert feed(region, 2, "XREAD BLOCK 0 STREAMS x $", "XLEN x", "QUIT", "PING") is None
     run(region, "XADD x * f v")
-    said = region.take_reply(2)
+    said = region.pop_reply(2)
     assert said is not None and said.endswith(b":1\r\n+OK\r\n")
     assert 2 not in region.node.context.clients
     region.node.check()
@@ -155,7 +155,7 @@ def test_two_readers_that_feed_each_other_are_answered_once() -> None:
     feed(region, 3, "XREAD BLOCK 0 STREAMS x y $ $", "XADD x * by 3")
     run(region, "XADD x * f v")
     for client_id in (2, 3):
-        said = region.take_reply(client_id)
+        said = region.pop_reply(client_id)
         assert said is not None
         assert said.startswith(b"*1\r\n") and said.count(b"*2\r\n$1\r\nx") == 1
     region.node.check()
@@ -185,10 +185,10 @@ def test_deadlines_follow_a_clock_that_is_set_back(asked_ms: int) -> None:
     assert run(region, "XREAD BLOCK 100 STREAMS x $", 2) is None
     region.node.tick(asked_ms)
     region.perform()
-    assert region.take_reply(2) is None
+    assert region.pop_reply(2) is None
     region.node.tick(asked_ms + 100)
     region.perform()
-    assert region.take_reply(2) == b"*-1\r\n"
+    assert region.pop_reply(2) == b"*-1\r\n"
 
 
 def test_ids_ascend_while_the_clock_is_set_back() -> None:
@@ -312,7 +312,7 @@ def test_a_blocked_reader_is_woken_by_another_region() -> None:
     assert cluster.execute(2, b"XREAD BLOCK 0 STREAMS x $".split()) is None
     cluster.execute(1, b"XADD x * f v".split())
     cluster.sync()
-    assert (cluster.machines[2].take_reply() or b"").startswith(b"*1\r\n")
+    assert (cluster.machines[2].pop_reply() or b"").startswith(b"*1\r\n")
 
 
 def test_only_what_is_synced_is_served_under_always() -> None:

@@ -92,13 +92,13 @@ def test_who_blocks_waits_no_longer_than_asked(before_ms: int, after_ms: int) ->
     assert run(cluster, 1, "XREAD BLOCK 400 STREAMS x $", WAITING) is None
     pass_time(cluster, after_ms - cluster.now_ms)
     pass_time(cluster, 400)
-    assert cluster.machines[1].take_reply(WAITING) == b"*-1\r\n"
+    assert cluster.machines[1].pop_reply(WAITING) == b"*-1\r\n"
     assert run(cluster, 1, "XREAD BLOCK 400 STREAMS x $", WAITING) is None
     pass_time(cluster, 300)
-    assert cluster.machines[1].take_reply(WAITING) is None
+    assert cluster.machines[1].pop_reply(WAITING) is None
     run(cluster, 2, "XADD x * f v")
     cluster.sync()
-    assert cluster.machines[1].take_reply(WAITING) is not None
+    assert cluster.machines[1].pop_reply(WAITING) is not None
 
 
 @jumps

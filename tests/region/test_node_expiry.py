@@ -75,7 +75,7 @@ def test_a_group_reader_learns_that_its_key_is_gone(number: int) -> None:
     region.connect(WAITING, cluster.now_ms)
     assert run(cluster, number, "XREADGROUP GROUP g c BLOCK 0 STREAMS x >", WAITING) is None
     cluster.tick(1000)
-    reply = region.take_reply(WAITING)
+    reply = region.pop_reply(WAITING)
     assert reply is not None
     assert reply.startswith(b"-NOGROUP ")
     cluster.check()

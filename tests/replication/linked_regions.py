@@ -134,13 +134,13 @@ class Region:
             return
         self.heard.append(heard)
         for row in heard.births:
-            self.birth.hear(row.slot, row.count, self.turn)
+            self.birth.receive(row.slot, row.count, self.turn)
         for origin, count, regions in heard.neighbours:
-            self.birth.founding.tell(origin, count, regions)
+            self.birth.founding.record(origin, count, regions)
         self.waiting += heard.batches
         self.settle()
         for origin, durable, applied, life in heard.rows:
-            self.progress.hear(origin, durable, applied)
+            self.progress.receive(origin, durable, applied)
             self.progress.record_life(origin, life, now_ms)
         if heard.chunk is not None:
             self.fetching.stage(session.handover.region, heard.chunk)
@@ -165,7 +165,7 @@ class Region:
 
     def apply(self, origin: int, last: int, payload: bytes) -> None:
         self.vector.advance(origin, last)
-        self.history.note(self.log.append(BATCH, payload), origin, last, self.vector)
+        self.history.record(self.log.append(BATCH, payload), origin, last, self.vector)
 
     def join(self, vector: VersionVector) -> None:
         gap = VersionVector({origin: c for origin, c in vector.items() if not self.vector.contains(origin, c)})
@@ -225,7 +225,7 @@ class Link:
         if heard is not None:
             host.perform(heard, session, self.now_ms)
         session.check()
-        self.hosts[side].progress.settle(self.hosts[side].vector)
+        self.hosts[side].progress.recheck(self.hosts[side].vector)
         self._mark_links()
 
     def _mark_links(self) -> None:

@@ -24,7 +24,7 @@ def filled(cold_after_ms: int = 1) -> Node:
     node = Node(Config(name="one", region=1, cluster="c", limits=Limits(cold_after_ms=cold_after_ms)), 1)
     for number in range(1, BLOCKS * BLOCK_ENTRIES + 2):
         node.replica.add_entry((0, b"x"), (number, 0), [b"f", b"v" * 50])
-    node.replica.take()
+    node.replica.drain()
     node.replica.keyspace.now_ms = 10
     node.context.packing.step(1 << 40, cold_after_ms)
     node.replica.keyspace.now_ms = 20

@@ -68,7 +68,7 @@ async def test_what_was_put_is_there_after_a_restart(tmp_path: Path, fsync: str)
         assert [one.committed for one in await port.group("s", "g")] == [1, -1]
         assert (port.documents("pool"), port.bounds("s", 0)) == ({"p": b"{}"}, (0, 2))
         assert port.offset_at("s", 0, 0) == 0
-        assert port.settle("s", 0, 9, port.epoch("s")) == 9
+        assert port.clamp_offset("s", 0, 9, port.epoch("s")) == 9
         await port.reset_group("s", "g", "LATEST", 0)
         assert [one.committed for one in await port.group("s", "g")] == [-1, -1]
         await port.delete_stream("s")

@@ -54,8 +54,8 @@ async def test_a_region_that_waits_for_its_peers_is_not_ready(manager: socket.so
 
 def test_a_state_is_told_once(manager: socket.socket) -> None:
     service = ServiceManager(os.environ["NOTIFY_SOCKET"])
-    service.tell("", is_stopping=False)
-    service.tell("", is_stopping=False)
+    service.notify("", is_stopping=False)
+    service.notify("", is_stopping=False)
     assert manager.recv(4096).startswith(b"READY=1\n")
     with pytest.raises(BlockingIOError):
         manager.recv(1)
@@ -64,6 +64,6 @@ def test_a_state_is_told_once(manager: socket.socket) -> None:
 def test_a_socket_that_is_gone_is_told_of(tmp_path: Path) -> None:
     service = ServiceManager(str(tmp_path / "gone"))
     with capture_logs() as logs:
-        service.tell("", is_stopping=False)
-        service.tell("", is_stopping=False)
+        service.notify("", is_stopping=False)
+        service.notify("", is_stopping=False)
     assert [(log["event"], log["told"]) for log in logs] == [("service-manager-not-told", "READY=1")]

@@ -149,7 +149,7 @@ def add_to_expired(world: World) -> None:
     replica = world.machines[1].node.replica
     replica.set_expiry(KEY, world.now_ms)
     replica.add_entry(KEY, (2**62, 1), [b"f", b"v"])
-    batch = replica.take().batch
+    batch = replica.drain().batch
     assert batch is not None
     world.oracle.record(batch, world.now_ms + 1)
 

@@ -72,7 +72,7 @@ def test_a_client_that_waits_has_no_reply_yet() -> None:
     cluster = Cluster(1, STRICT)
     assert cluster.execute(1, b"XREAD BLOCK 5 STREAMS x $".split()) is None
     cluster.tick(5)
-    assert cluster.machines[1].take_reply() == b"*-1\r\n"
+    assert cluster.machines[1].pop_reply() == b"*-1\r\n"
 
 
 def test_a_line_has_no_shortcut() -> None:

@@ -109,7 +109,7 @@ id-mode strict
         scenario.run()
     scenario = Scenario(text.replace("  1<\n", ""))
     cluster = scenario.run()
-    assert cluster.take_reply(1) is not None
+    assert cluster.pop_reply(1) is not None
     added = cluster.history.added
     assert [entry.entry_id[0] for entry in added] == [100, 200]
 

@@ -54,7 +54,7 @@ class Cluster:
             self.admit(replica, action)
         elif origin != other:
             replica.evict_member(other)
-        batch = replica.take().batch
+        batch = replica.drain().batch
         if batch is not None:
             self.logs[origin].append(encode_batch(batch))
             self.oracle.record(batch)
@@ -113,9 +113,9 @@ def test_who_deletes_an_expired_key_and_who_adds_to_one_is_late() -> None:
     replica = Replica(1)
     replica.add_entry(KEY, (1, 1), [b"f", b"v"])
     replica.set_expiry(KEY, 5)
-    early = replica.take().batch
+    early = replica.drain().batch
     replica.delete_stream(KEY)
-    late = replica.take().batch
+    late = replica.drain().batch
     assert early is not None and late is not None
     for clock_ms, count in ((5, 0), (6, 1)):
         oracle = Oracle()
@@ -131,7 +131,7 @@ def test_what_peers_give_back_was_made_before() -> None:
     replica.add_entry(KEY, (1, 1), [b"f", b"v"])
     replica.set_expiry(KEY, 5)
     replica.delete_stream(KEY)
-    batch = replica.take().batch
+    batch = replica.drain().batch
     assert batch is not None
     oracle.record(batch, 5)
     oracle.record(batch, 9)

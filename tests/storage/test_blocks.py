@@ -74,7 +74,7 @@ def as_format_2(block: Block, count: int) -> bytes:
 def read(payload: bytes, version: int = FORMAT_VERSION) -> dict[int, Block]:
     reader = BlockReader(OpenBlockCache(1 << 20))
     reader.begin("blocks-3", FILE, version)
-    reader.take(100, payload)
+    reader.add_section(100, payload)
     return reader.blocks
 
 

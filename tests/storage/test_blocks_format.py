@@ -45,7 +45,7 @@ def row(at: int) -> tuple[EntryId, int, bytes]:
 def read(text: str) -> Block:
     reader = BlockReader(OpenBlockCache(1 << 20))
     reader.begin("blocks-1", 1, FORMAT_VERSION)
-    reader.take(0, b64decode(text))
+    reader.add_section(0, b64decode(text))
     (block,) = reader.blocks.values()
     return block
 

@@ -43,7 +43,7 @@ def write_format_2(disk: SimulatedDisk, name: str, number: int, payload: bytes) 
     disk.delete(name)
     draft = Draft(name, number)
     draft.add([payload])
-    write_section(disk, draft.take(), BlockPacker())
+    write_section(disk, draft.drain(), BlockPacker())
     head = disk.read(name, 0, 8) + RAW_FORMAT.to_bytes(4, "little") + number.to_bytes(8, "little")
     disk.write(name, 0, head + crc32(head, 0).to_bytes(4, "little"))
     return number, draft.byte_count
@@ -55,7 +55,7 @@ def downgrade_blocks(disk: SimulatedDisk, number: int, byte_count: int, places: 
     reader = BlockReader(OpenBlockCache(1 << 20))
     reader.begin(name, number, FORMAT_VERSION)
     for offset, payload in read_sections(disk, name, number, byte_count):
-        reader.take(offset, payload)
+        reader.add_section(offset, payload)
     data = b""
     for place, block in reader.blocks.items():
         places[place] = number << PLACE_BITS | HEADER_BYTES + SECTION_BYTES + len(data)

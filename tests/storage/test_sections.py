@@ -34,7 +34,7 @@ def write_file(disk: RealDisk, payloads: list[bytes]) -> int:
     draft = Draft("blocks-3", 3)
     for payload in payloads:
         draft.add([payload])
-        write_section(disk, draft.take(), BlockPacker())
+        write_section(disk, draft.drain(), BlockPacker())
     return draft.byte_count
 
 

@@ -98,10 +98,10 @@ def fitting(records: list[LogRecord], bytes_max: int) -> list[LogRecord]:
 
 def test_nothing_is_kept_until_somebody_follows() -> None:
     tail = Tail()
-    tail.note(1, [(1, b"a")])
+    tail.record(1, [(1, b"a")])
     assert tail.read(1, 100) == []
     tail.follow()
-    tail.note(2, [(1, b"b"), (2, b"c")])
+    tail.record(2, [(1, b"b"), (2, b"c")])
     assert tail.read(1, 100) == [] and tail.read(2, 100) == [(2, 1, b"b"), (3, 2, b"c")]
     tail.check(3)
 
@@ -109,7 +109,7 @@ def test_nothing_is_kept_until_somebody_follows() -> None:
 def test_a_read_drops_what_comes_before_it() -> None:
     tail = Tail()
     tail.follow()
-    tail.note(1, [(1, b"%d" % number) for number in range(10)])
+    tail.record(1, [(1, b"%d" % number) for number in range(10)])
     assert tail.read(5, 2) == [(5, 1, b"4"), (6, 1, b"5")]
     assert tail.read(4, 2) == []
     assert tail.read(5, 0) == [(5, 1, b"4")]
@@ -119,11 +119,11 @@ def test_a_read_drops_what_comes_before_it() -> None:
 def test_who_stops_reading_is_waited_for_only_so_long() -> None:
     tail = Tail()
     tail.follow()
-    tail.note(1, [(1, bytes(TAIL_BYTES_MAX))])
+    tail.record(1, [(1, bytes(TAIL_BYTES_MAX))])
     tail.check(1)
     assert tail.read(1, 1) == [(1, 1, bytes(TAIL_BYTES_MAX))]
-    tail.note(2, [(1, b"x")])
-    tail.note(3, [(1, b"y")])
+    tail.record(2, [(1, b"x")])
+    tail.record(3, [(1, b"y")])
     tail.check(3)
     assert tail.read(1, 1) == tail.read(2, 1) == [], "nobody has read for so long"
 

@@ -191,7 +191,7 @@ class Found:
         self._count = 0
         self._starts: list[int] = []
 
-    def note(self, at: int, adjacent: bool) -> None:
+    def record(self, at: int, adjacent: bool) -> None:
         """The given ID at this index is pending; `adjacent`: no other one between it and the one noted before."""
         if not adjacent:
             self._starts.append(self._count)
@@ -405,7 +405,7 @@ class OriginPending(Extent):
             if ms != next_ms or seq != next_seq:
                 found.miss(given)
                 continue
-            found.note(given, adjacent)
+            found.record(given, adjacent)
             adjacent = True
             index += 1
             if index == count:

@@ -80,7 +80,7 @@ def register_forms(app: FastAPI, board: Board) -> None:
         if not hmac.compare_digest(told.get("token", b""), visitor.token.encode()):
             return Response("this form is not of your session: go back, and load the page again\n", 403)
         region = text_in(told, "region")
-        name = visitor.note(await run(board, visitor, region, action.words(fields_of(action, told))))
+        name = visitor.keep(await run(board, visitor, region, action.words(fields_of(action, told))))
         return RedirectResponse(f"/actions?done={name}", 303)
 
     app.post("/act")(act)

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from crdtstream.dashboard.addresses import number_in, parameters_of
 from crdtstream.dashboard.board import Board
-from crdtstream.dashboard.nodes import node, note
+from crdtstream.dashboard.nodes import node, remark
 from crdtstream.dashboard.pages.frame import admitted, frame, to_login
 from crdtstream.dashboard.patching import Mount
 from crdtstream.dashboard.prometheus import QUERIES, SPANS, read_range
@@ -38,7 +38,7 @@ def register(board: Board) -> None:
 def spans(board: Board, hours: int) -> Any:
     """Which times can be shown."""
     if not board.prometheus:
-        return note("The last hour, as this dashboard saw it. With --prometheus URL, longer.")
+        return remark("The last hour, as this dashboard saw it. With --prometheus URL, longer.")
     tabs = [
         node("a", "here" if span == hours else "", name, href=f"/time?hours={span}") for span, name in SPANS.items()
     ]
@@ -88,7 +88,7 @@ def draw_long(board: Board, hours: int) -> None:
         for chart, (_, query) in zip(charts, QUERIES, strict=True):
             lines, error = await read_range(board.prometheus, query, hours)
             if error:
-                told.show(note(f"Prometheus at {board.prometheus} does not answer: {error}"))
+                told.show(remark(f"Prometheus at {board.prometheus} does not answer: {error}"))
                 return
             put(chart, lines)
 

@@ -35,7 +35,7 @@ def register(board: Board) -> None:
 
         async def draw() -> Drawn:
             sides = await asking.read_stream(visitor.ports, board.answering(), key)
-            told = rates.note(sides)
+            told = rates.record(sides)
             tables = (stream_view.sides_table(sides, told), stream_view.origins_table(sides))
             return stream_view.head(key, "/stream"), *tables, stream_view.groups_table(key, sides)
 
@@ -92,7 +92,7 @@ class Rates:
     def __init__(self) -> None:
         self._before: dict[str, tuple[float, int]] = {}
 
-    def note(self, sides: list[StreamSide]) -> dict[str, float | None]:
+    def record(self, sides: list[StreamSide]) -> dict[str, float | None]:
         now_s = time.monotonic()
         found: dict[str, float | None] = {}
         for side in sides:

@@ -6,24 +6,24 @@ from collections.abc import Mapping, Sequence
 
 from crdtstream.dashboard.actions import ACTIONS, GROUP, KEY, Action, command_line
 from crdtstream.dashboard.addresses import url
-from crdtstream.dashboard.nodes import Tag, link, node, note, panel
+from crdtstream.dashboard.nodes import Tag, link, node, panel, remark
 
 DANGEROUS = ("destroy", "evict", "leave", "trim")
 
 
 def overview(may_act: bool) -> Tag:
     if not may_act:
-        return panel("Actions", note("This dashboard only reads. Start it with --actions to let users act."))
+        return panel("Actions", remark("This dashboard only reads. Start it with --actions to let users act."))
     items = [
         node(
             "article",
             "card",
             node("header", "", link(action.title, url("/actions", action=action.name))),
-            note(action.told),
+            remark(action.told),
         )
         for action in ACTIONS.values()
     ]
-    return panel("Actions", note("Each shows its command and asks before it runs, with your rights."), *items)
+    return panel("Actions", remark("Each shows its command and asks before it runs, with your rights."), *items)
 
 
 def form(action: Action, fields: Mapping[str, bytes], regions: Sequence[str], region: str, complaint: str) -> Tag:
@@ -31,7 +31,7 @@ def form(action: Action, fields: Mapping[str, bytes], regions: Sequence[str], re
     options = [node("option", "", name, value=name, selected=name == region) for name in regions]
     return panel(
         action.title,
-        note(action.told),
+        remark(action.told),
         node("p", "complaint", complaint, role="alert") if complaint else None,
         node(
             "form",
@@ -70,7 +70,7 @@ def question(
     back = url("/actions", action=action.name, region=region, **fields)
     return panel(
         f"{action.title}?",
-        note(action.told),
+        remark(action.told),
         node("p", "", f"In region {region}, as user {user}:"),
         node("pre", "command", command_line(words)),
         node(

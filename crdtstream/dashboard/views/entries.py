@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from crdtstream.dashboard.addresses import url
 from crdtstream.dashboard.decoding import decoded, shown
 from crdtstream.dashboard.inspection import Entry
-from crdtstream.dashboard.nodes import Tag, badge, link, node, note, panel
+from crdtstream.dashboard.nodes import Tag, badge, link, node, panel, remark
 from crdtstream.observing.words import moment
 
 PAGE = 25
@@ -52,9 +52,9 @@ def choices(key: bytes, regions: Sequence[str], region: str, start: str) -> Tag:
 
 def page(key: bytes, region: str, entries: Sequence[Entry], error: str, newest_first: bool) -> Tag:
     if error:
-        return panel("Page", note(error))
+        return panel("Page", remark(error))
     if not entries:
-        return panel("Page", note("No entries here."))
+        return panel("Page", remark("No entries here."))
     order = "newest first" if newest_first else "oldest first"
     return panel(
         f"{len(entries)} entries, {order}",
@@ -75,4 +75,4 @@ def tail(region: str, entries: Sequence[Entry], error: str) -> Tag:
     told = f"Entries of {region} as they arrive, newest on top."
     if error:
         told = f"{region} does not answer: {error}. The tail goes on behind the last entry once it does."
-    return panel("Live tail", note(told), *[entry_card(each) for each in entries])
+    return panel("Live tail", remark(told), *[entry_card(each) for each in entries])

@@ -13,7 +13,7 @@ from crdtstream.dashboard.inspection import (
     holdings,
     most_delivered,
 )
-from crdtstream.dashboard.nodes import Tag, figure, link, node, note, panel, table
+from crdtstream.dashboard.nodes import Tag, figure, link, node, panel, remark, table
 from crdtstream.dashboard.views.entries import entry_card
 from crdtstream.observing.words import NOTHING, age_ms, count, duration, several
 
@@ -43,7 +43,7 @@ def summary(sides: Sequence[GroupSide], now_ms: int) -> Tag:
         for side in sides
         if not side.error
     ]
-    missing = [note(f"{side.region}: {side.error}") for side in sides if side.error]
+    missing = [remark(f"{side.region}: {side.error}") for side in sides if side.error]
     heads = ("region", "lag, entries", "lag, time", "pending", "consumers")
     return panel("How far behind", *missing, table(heads, rows))
 
@@ -93,13 +93,13 @@ def moving(key: bytes, sides: Sequence[GroupSide], chosen: str, group: bytes) ->
     side = next((each for each in sides if each.region == chosen and not each.error), None)
     body: list[Tag] = []
     if side is None:
-        body.append(note("No region answers."))
+        body.append(remark("No region answers."))
     elif not side.lag:
-        body.append(note(f"Nothing: all there is was delivered in {chosen}, or acknowledged."))
+        body.append(remark(f"Nothing: all there is was delivered in {chosen}, or acknowledged."))
     else:
         shown_count = len(side.coming)
         rest = f"; the first {shown_count} of them" if side.lag > shown_count else ""
-        body.append(note(f"{several(side.lag, 'entry', 'entries')}{rest}:"))
+        body.append(remark(f"{several(side.lag, 'entry', 'entries')}{rest}:"))
         body += [entry_card(entry) for entry in side.coming]
     return panel("What a consumer would get if it moved there now", node("nav", "tabs", *tabs), *body, classes="wide")
 
@@ -118,7 +118,7 @@ def pending(sides: Sequence[GroupSide]) -> Tag:
         for each in holdings(side)
     ]
     if not rows:
-        return panel("Consumers", note("No consumer has read yet."), classes="wide")
+        return panel("Consumers", remark("No consumer has read yet."), classes="wide")
     heads = ("in", "consumer", "pending", "oldest", "deliveries, most", "seen before")
     return panel("Consumers", table(heads, rows), classes="wide")
 
@@ -148,6 +148,6 @@ def deliveries(sides: Sequence[GroupSide]) -> Tag:
         for side in sides
         for each in most_delivered(side.pending, OFTEN_SHOWN)
     ]
-    body = table(("in", "entries"), rows) if rows else note("Nothing is pending.")
+    body = table(("in", "entries"), rows) if rows else remark("Nothing is pending.")
     repeated = table(("in", "delivered most often", "consumer", "deliveries"), often) if often else None
     return panel("Deliveries of pending entries", body, repeated)

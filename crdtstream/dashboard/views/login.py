@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.dashboard.nodes import Tag, node, note, panel
+from crdtstream.dashboard.nodes import Tag, node, panel, remark
 
 
 def login(target: str, complaint: str) -> Tag:
@@ -20,7 +20,7 @@ def login(target: str, complaint: str) -> Tag:
     )
     return panel(
         "Log in",
-        note("With a user of the Redis port. What you see and do here, you see and do with its rights."),
+        remark("With a user of the Redis port. What you see and do here, you see and do with its rights."),
         node("p", "complaint", complaint, role="alert") if complaint else None,
         node(
             "form",

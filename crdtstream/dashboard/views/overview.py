@@ -9,7 +9,7 @@ from crdtstream.dashboard.alerts import CRITICAL, Alert
 from crdtstream.dashboard.decoding import shown
 from crdtstream.dashboard.drawing import drawing
 from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, DigestRound, Headline, Place
-from crdtstream.dashboard.nodes import Tag, badge, figure, link, meter, node, note, panel, table
+from crdtstream.dashboard.nodes import Tag, badge, figure, link, meter, node, panel, remark, table
 from crdtstream.observing.certificates import end_text, first_end_s, is_soon
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
@@ -165,9 +165,9 @@ def lagging(groups: Sequence[LaggingGroup], is_complete: bool, now_ms: int) -> T
         )
         for each in groups
     ]
-    told = None if is_complete else note("The streams are still being visited; more may follow.")
+    told = None if is_complete else remark("The streams are still being visited; more may follow.")
     if not rows:
-        return panel("Groups that lag most", told or note("Every group has delivered all there is."))
+        return panel("Groups that lag most", told or remark("Every group has delivered all there is."))
     heads = ("group", "stream", "in", "lag, entries", "lag, time", "pending")
     return panel("Groups that lag most", table(heads, rows), told)
 
@@ -180,7 +180,7 @@ def late_text(entry_id: str, now_ms: int) -> str:
 def alarms(found: Sequence[Alert], site: str) -> Tag:
     """`site` is the address of the documentation."""
     if not found:
-        return panel("Alerts", note("No alert would fire now."))
+        return panel("Alerts", remark("No alert would fire now."))
     rows = [
         (
             badge(each.severity, "bad" if each.severity == CRITICAL else "warn"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from crdtstream.dashboard.addresses import url
 from crdtstream.dashboard.decoding import shown
 from crdtstream.dashboard.inspection import RegionDifference, StreamSide, differing_origins
-from crdtstream.dashboard.nodes import Tag, badge, figure, link, node, note, panel, table
+from crdtstream.dashboard.nodes import Tag, badge, figure, link, node, panel, remark, table
 from crdtstream.observing.words import NOTHING, count, moment, several, size
 
 TABS = (("/stream", "Regions"), ("/diff", "Differences"), ("/entries", "Entries"))
@@ -39,7 +39,7 @@ def sides_table(sides: Sequence[StreamSide], rates: Mapping[str, float | None]) 
         property_row("groups", sides, lambda side: count(len(side.groups))),
         property_row("added each second", sides, lambda side: rate_text(rates.get(side.region)), compared=False),
     ]
-    missing = [note(f"{side.region}: {side.error}") for side in sides if side.error]
+    missing = [remark(f"{side.region}: {side.error}") for side in sides if side.error]
     return panel("Side by side", verdict(sides), *missing, table(("", *[side.region for side in sides]), rows))
 
 
@@ -74,7 +74,7 @@ def origins_table(sides: Sequence[StreamSide]) -> Tag:
             (node("td", "code", origin), *[figure(each, "differs" if origin in differing else "") for each in texts])
         )
     if not rows:
-        return panel("By origin", note("No entries."))
+        return panel("By origin", remark("No entries."))
     return panel("By origin", table(("origin", *held), rows))
 
 
@@ -88,7 +88,7 @@ def groups_table(key: bytes, sides: Sequence[StreamSide]) -> Tag:
         for name in names
     ]
     if not rows:
-        return panel("Groups", note("No groups."))
+        return panel("Groups", remark("No groups."))
     return panel("Groups: lag and pending", table(("group", *[side.region for side in sides]), rows))
 
 
@@ -106,7 +106,7 @@ def differences(
     compared: int,
 ) -> Tag:
     found = [*entries, *groups, *runs]
-    told = note(
+    told = remark(
         f"The newest {several(compared, 'entry', 'entries')} of each region, all groups, and the newest runs of"
         " acknowledged entries were compared."
     )
@@ -122,7 +122,7 @@ def differences(
         )
         for each in found[:SHOWN_MAX]
     ]
-    more = note(f"{len(found) - SHOWN_MAX:,} more are not shown.") if len(found) > SHOWN_MAX else None
+    more = remark(f"{len(found) - SHOWN_MAX:,} more are not shown.") if len(found) > SHOWN_MAX else None
     summary = ", ".join(
         [several(len(entries), "entry", "entries"), several(len(groups), "group"), several(len(runs), "run")]
     )

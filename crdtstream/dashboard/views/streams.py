@@ -8,7 +8,7 @@ from urllib.parse import quote
 from crdtstream.dashboard.addresses import url
 from crdtstream.dashboard.asking import SearchPage
 from crdtstream.dashboard.decoding import shown
-from crdtstream.dashboard.nodes import Tag, badge, figure, link, node, note, panel, table
+from crdtstream.dashboard.nodes import Tag, badge, figure, link, node, panel, remark, table
 from crdtstream.observing.rows import StreamRow
 from crdtstream.observing.words import count, several
 
@@ -25,10 +25,10 @@ def search_form(pattern: str) -> Tag:
 
 
 def results(found: SearchPage, regions: Sequence[str], pattern: str) -> Tag:
-    complaints = [note(error) for error in found.errors]
+    complaints = [remark(error) for error in found.errors]
     if not found.rows:
         more = " Not all keys were visited yet." if found.cursors else ""
-        return panel("Found", *complaints, note(f"No stream here.{more}"), following(found, pattern))
+        return panel("Found", *complaints, remark(f"No stream here.{more}"), following(found, pattern))
     rows = [result(name, dict(cells), regions) for name, cells in found.rows]
     heads = ("stream", *regions, "last ID", "groups", "")
     return panel(f"Found: {several(len(rows), 'stream')}", *complaints, table(heads, rows), following(found, pattern))

@@ -187,7 +187,7 @@ class Audit:
 
     # Heard
 
-    def hear(self, peer: int, name: str, heard: wire.Audit) -> None:
+    def receive(self, peer: int, name: str, heard: wire.Audit) -> None:
         if len(heard.labels) != len(heard.sums):
             raise WireError(f"an audit message has {len(heard.sums)} sums for {len(heard.labels)} labels")
         if to_vector(heard.vector) != self._replica.applied.vector:
@@ -205,7 +205,7 @@ class Audit:
         self._early.clear()
         for peer, (name, heard) in early:
             if peer in peers:
-                self.hear(peer, name, heard)
+                self.receive(peer, name, heard)
 
     def _compare(self, tree: HashTree, peer: int, name: str, heard: wire.Audit) -> None:
         scope = tuple(heard.scope)

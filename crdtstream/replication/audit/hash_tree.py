@@ -100,7 +100,7 @@ class HashTree:
                     blocks, head, _ = stream.trees[origin].blocks()
                     for block in blocks:
                         yield BLOCK_ENTRIES + (block.count - head if head else block.unsummed())
-                        measure.take(block, head, block.count)
+                        measure.add_block(block, head, block.count)
                         head = 0
                 self._add((number, name), stream, measures)
 

@@ -153,7 +153,7 @@ class Arrivals:
         self.holding.observe(now_ms)
         if self.inbox.waiting_count:
             self.apply_passing(limits.message_bytes_max)
-        self.holding.tell(now_ms)
+        self.holding.report(now_ms)
         if not self.holding.lacking:
             self._ask_again(now_ms)
         for session in self._links.values():

@@ -97,7 +97,7 @@ class Exchange:
         except (WireError, CodecError) as error:
             session.refuse_unreadable(error, self._settings.config)
         if self.progress.awaiting:
-            self.progress.settle(self._applied.vector)
+            self.progress.recheck(self._applied.vector)
 
     def _perform(self, session: Session, link_id: int, heard: Heard, now_ms: int) -> None:
         """Order matters: a birth comes before the effects of that origin, and effects before the progress that covers
@@ -109,7 +109,7 @@ class Exchange:
         if heard.own_counter and not self._applied.vector.contains(self._applied.origin, heard.own_counter):
             self.reports.record_shared()
         for origin, count, regions in heard.neighbours:
-            self.birth.founding.tell(origin, count, regions)
+            self.birth.founding.record(origin, count, regions)
         for row in heard.births:
             self._record_birth(row)
         if heard.batches and not self.view.frozen:
@@ -121,7 +121,7 @@ class Exchange:
             if self.progress.merge_rows(heard.rows, session.unheard, rows_max, now_ms):
                 self.notices.append(progress_dropped(session, rows_max))
         if heard.audit is not None:
-            self.audit.hear(session.peer_origin, session.peer_name, heard.audit)
+            self.audit.receive(session.peer_origin, session.peer_name, heard.audit)
         if heard.leaving is not None:
             self.reports.record_leaving(session.peer_origin, heard.leaving)
         if heard.deferred is not None:
@@ -135,7 +135,7 @@ class Exchange:
 
     def _record_birth(self, row: BirthRow) -> None:
         described = RegionDescription(row.name, tuple(sorted(row.addresses.items())), row.format_version_max)
-        self.birth.hear(row.slot, row.count, self._turn, row.batch_bytes_max, described)
+        self.birth.receive(row.slot, row.count, self._turn, row.batch_bytes_max, described)
         if row.founder and self._may_found(row.slot):
             self.birth.found(row.slot, self._turn)
 
@@ -202,7 +202,7 @@ class Exchange:
         """Go on with the chunks that waited for room."""
         session = None if self.fetching.link is None else self._links.get(self.fetching.link)
         while session is not None and session.is_open and self.fetching.link is not None:
-            chunk = self.fetching.take()
+            chunk = self.fetching.pop()
             if chunk is None:
                 return
             try:

@@ -78,7 +78,7 @@ class Intake:
         """There is room again: ask for what was dropped, if anything was."""
         self.asks_again = self.dropped
 
-    def note(self, origin: int, last: int, size_bytes: int, restart: int) -> None:
+    def record(self, origin: int, last: int, size_bytes: int, restart: int) -> None:
         """Record the arrival of a batch of that origin up to that counter, of which `size_bytes` are not counted
         yet.
         """
@@ -91,7 +91,7 @@ class Intake:
             self._known.add(dot)
             self._waiting.append((*dot, size_bytes))
 
-    def settle(self, vector: VersionVector) -> None:
+    def discount(self, vector: VersionVector) -> None:
         """Count the batches that the local vector covers by now."""
         waiting = self._waiting
         while waiting and vector.contains(waiting[0][0], waiting[0][1]):
@@ -107,7 +107,7 @@ class Intake:
                 self._consume(part)
                 return None
             header = decode_header(whole)
-            self.note(header.origin, header.last, len(part.payload), part.restart)
+            self.record(header.origin, header.last, len(part.payload), part.restart)
             return header, whole
         return self._add_named(part, vector)
 
@@ -125,7 +125,7 @@ class Intake:
             self._consume(part)
             return None
         self.assembly = None
-        self.note(origin, last, len(part.payload), part.restart)
+        self.record(origin, last, len(part.payload), part.restart)
         return None if assembly is None else assembly.batch()
 
     def _go_on(self, name: Name, part: wire.Part) -> Assembly | None:

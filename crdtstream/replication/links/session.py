@@ -277,7 +277,7 @@ class Session:
 
     def _receive_batch(self, payload: bytes, restart: int, heard: Heard) -> None:
         header = decode_header(payload)
-        self.intake.note(header.origin, header.last, len(payload), restart)
+        self.intake.record(header.origin, header.last, len(payload), restart)
         heard.batches.append((header, payload))
 
     def _receive_progress(self, progress: wire.Progress, view: View, heard: Heard) -> None:
@@ -397,7 +397,7 @@ class Session:
         empty message while the feed is still searching the log, so that the link pulls again.
         """
         limits = view.settings.limits
-        self.intake.settle(view.replica.applied.vector)
+        self.intake.discount(view.replica.applied.vector)
         unreported = self.intake.consumed_bytes - self._reported_bytes
         rows, urgent = self._changed_rows(view)
         # Report before the window fills: a quarter of it leaves time for the report to travel.

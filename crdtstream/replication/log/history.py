@@ -76,7 +76,7 @@ class History:
         self.log = log
         self._await(position, vector)
 
-    def note(self, position: int, origin: int, last: int, vector: VersionVector) -> None:
+    def record(self, position: int, origin: int, last: int, vector: VersionVector) -> None:
         """Record a batch at this log position, of that origin and up to that counter. `vector` covers it and everything
         before it, and is copied if it is kept.
         """
@@ -168,7 +168,7 @@ class History:
         return self.beginning if self.log is None else max(self.beginning, self.log.first_position)
 
     def _forget_cut(self) -> None:
-        """Drop milestones before the log's beginning, except the last one, from which `note` measures distances."""
+        """Drop milestones before the log's beginning, except the last one, from which `record` measures distances."""
         first = self.first_position()
         count = 0
         while count + 1 < len(self._milestones) and self._milestones[count][0] < first:

@@ -107,7 +107,7 @@ class Holding:
             lack.set(lacking, now_ms)
         self.told = (lack.lacking, self._settings.limits.message_bytes if lack.lacking == MEMORY else 0)
 
-    def tell(self, now_ms: int) -> None:
+    def report(self, now_ms: int) -> None:
         """Report a wait that lasts, and its end."""
         due, name = self.lack.due(now_ms), self._settings.config.name
         if due:

@@ -26,10 +26,10 @@ class Witness(Protocol):
 
     on: bool
 
-    def settle(self) -> None:
+    def publish_prepared(self) -> None:
         """What was prepared here is about to become records."""
 
-    def heard(self, batch: Batch) -> None:
+    def publish_applied(self, batch: Batch) -> None:
         """Another region's batch was applied."""
 
 
@@ -60,8 +60,8 @@ class Turn:
         if prepared == self._prepared or not self._replica.is_open:
             return
         if self.witness is not None and self.witness.on:
-            self.witness.settle()
-        taken = self._replica.take()
+            self.witness.publish_prepared()
+        taken = self._replica.drain()
         if taken.facts:
             for payload in codec.fact_records(taken.facts, taken.through):
                 self.add(codec.LOCAL, payload)
@@ -77,7 +77,7 @@ class Turn:
         self.cut()
         self._replica.applied.apply_batch(batch)
         if self.witness is not None and self.witness.on:
-            self.witness.heard(batch)
+            self.witness.publish_applied(batch)
         self._add_batch(batch, payload)
 
     def join(self, transfer: int, state: TransferReader) -> bool:
@@ -99,9 +99,9 @@ class Turn:
         self._history.record_gap(position, gap, self._replica.applied.vector)
 
     def _add_batch(self, batch: Batch, payload: Payload) -> None:
-        self._history.note(self.add(codec.BATCH, payload), batch.origin, batch.last, self._replica.applied.vector)
+        self._history.record(self.add(codec.BATCH, payload), batch.origin, batch.last, self._replica.applied.vector)
 
-    def take(self) -> list[NewRecord]:
+    def end(self) -> list[NewRecord]:
         """End the turn: cut it, and take its records."""
         self.cut()
         records = self._records

@@ -200,9 +200,9 @@ class Membership:
         if self._applied.members.origins():
             # Somebody knows a cluster. A row without neighbours founds nothing, but tells that this region is in none:
             # that is what an admission by all waits for.
-            birth.founding.tell(birth.origin, birth.count, ())
+            birth.founding.record(birth.origin, birth.count, ())
             return
-        birth.founding.tell(birth.origin, birth.count, {self._addresses[peer] for peer in config.peers})
+        birth.founding.record(birth.origin, birth.count, {self._addresses[peer] for peer in config.peers})
         if birth.founding.missing(config.region) or self._outdated():
             return
         for origin in birth.founding.origins():

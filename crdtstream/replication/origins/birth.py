@@ -202,7 +202,7 @@ class Birth:
             formats[1] if formats[0] == count else 0,
         )
 
-    def hear(
+    def receive(
         self, origin: int, count: int, turn: Turn, batch_bytes_max: int = 0, described: RegionDescription = UNDESCRIBED
     ) -> None:
         """An origin has this count; where its residue is the own one's, the own one takes the next. It takes batches
@@ -211,7 +211,7 @@ class Birth:
         if origin == self.origin:
             return
         self._record(origin, count)
-        if origin in self.counts and self.bounds.hear(origin, batch_bytes_max):
+        if origin in self.counts and self.bounds.record(origin, batch_bytes_max):
             self.changes += 1
         region = self._config.region
         if region_of(origin) != region:

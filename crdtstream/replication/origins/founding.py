@@ -37,7 +37,7 @@ class Founding:
         self._rows: dict[int, NeighbourRow] = {}
         self.changes = 0
 
-    def tell(self, origin: int, count: int, regions: Iterable[int]) -> None:
+    def record(self, origin: int, count: int, regions: Iterable[int]) -> None:
         """Record the neighbours of this origin."""
         region = region_of(origin)
         row = (count, origin, tuple(sorted(regions)))

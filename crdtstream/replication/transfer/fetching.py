@@ -56,7 +56,7 @@ class Fetching:
         self.waiting.append(chunk)
         self.waiting_bytes += len(chunk.payload)
 
-    def take(self) -> wire.Chunk | None:
+    def pop(self) -> wire.Chunk | None:
         """Take the first chunk that waited."""
         if not self.waiting:
             return None

@@ -54,7 +54,7 @@ class Snapshot(Observer):
         """Return the next `bytes_max` bytes; fewer only at the end, and none after it."""
         while self._draft.byte_count() < bytes_max and not self._ended:
             self._draft_more()
-        return self._draft.take(bytes_max)
+        return self._draft.read(bytes_max)
 
     def is_done(self) -> bool:
         """Return whether every byte was read."""

@@ -66,7 +66,7 @@ class BatchBounds:
         """What that origin takes; 0 if it has not told."""
         return self._own if origin == self._replica.applied.origin else self.told.get(origin, 0)
 
-    def hear(self, origin: int, batch_bytes_max: int) -> bool:
+    def record(self, origin: int, batch_bytes_max: int) -> bool:
         """Note what an origin takes; true if that is news."""
         if not batch_bytes_max or self.told.get(origin) == batch_bytes_max:
             return False

@@ -51,7 +51,7 @@ class _Member:
         self.life = 0
         self.sign_ms = 0
 
-    def hear(self, durable: VersionVector | None, applied: VersionVector | None) -> None:
+    def receive(self, durable: VersionVector | None, applied: VersionVector | None) -> None:
         if applied is not None:
             self.applied.merge(applied)
         if durable is not None and not self.heard.descends(durable):
@@ -66,7 +66,7 @@ class _Member:
         count = 0 if durable is None else durable.origins_beyond(self.heard)
         return count if applied is None else count + applied.origins_beyond(self.applied)
 
-    def settle(self, own: VersionVector) -> bool:
+    def recheck(self, own: VersionVector) -> bool:
         """Let vectors that the local vector descends pass the gate; True if one did."""
         settled = False
         # A vector received while the last one waited takes its place at the gate, and may pass at once.
@@ -148,12 +148,12 @@ class ProgressTable:
     def merge_row(self, row: GrownRow, rows_max: int, now_ms: int) -> bool:
         """Merge what a peer sent of a member; False, and no change, if that takes more than `rows_max`."""
         origin, durable, applied, life = row
-        if not self.hear(origin, durable, applied, rows_max):
+        if not self.receive(origin, durable, applied, rows_max):
             return False
         self.record_life(origin, life, now_ms)
         return True
 
-    def hear(
+    def receive(
         self, origin: int, durable: VersionVector | None, applied: VersionVector | None, rows_max: int = ROWS_MAX
     ) -> bool:
         """Merge a member's vectors; the caller keeps its own objects. False, and no change, if the total would exceed
@@ -168,7 +168,7 @@ class ProgressTable:
         if row_count > rows_max:
             return False
         self._members[origin] = member
-        member.hear(durable, applied)
+        member.receive(durable, applied)
         if member.awaited is not None:
             self.awaiting[origin] = member
         self.row_count = row_count
@@ -179,7 +179,7 @@ class ProgressTable:
         return self._members.get(row[0], NOBODY).new_rows(row[1], row[2])
 
     def record_life(self, origin: int, life: int, now_ms: int) -> None:
-        """Record a sign of life; call it after `hear`."""
+        """Record a sign of life; call it after `receive`."""
         member = self._members.get(origin)
         if member is not None and life > member.life:
             member.life = life
@@ -226,13 +226,13 @@ class ProgressTable:
             self.row_count -= member.row_count()
         self._ended[origin] = None
 
-    def settle(self, own_vector: VersionVector) -> bool:
+    def recheck(self, own_vector: VersionVector) -> bool:
         """Re-check the gates after the local vector grew or progress was received; True if another durable vector
         counts now.
         """
         settled = False
         for origin, member in list(self.awaiting.items()):
-            settled = member.settle(own_vector) or settled
+            settled = member.recheck(own_vector) or settled
             if member.awaited is None:
                 del self.awaiting[origin]
         return settled

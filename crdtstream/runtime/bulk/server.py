@@ -20,7 +20,7 @@ import grpc.aio
 import structlog
 
 from crdtstream.bulk.errors import RESOURCE_EXHAUSTED, UNAVAILABLE, BulkError, require_serving
-from crdtstream.bulk.rights import BulkCaller, note
+from crdtstream.bulk.rights import BulkCaller, record_refusal
 from crdtstream.commands.dispatch import find
 from crdtstream.connections.acl.log import AUTH
 from crdtstream.connections.acl.user import User
@@ -155,7 +155,7 @@ class BulkServer:
         user = node.users.authenticate(given, password or b"")
         if user is not None:
             return user
-        note(node, AUTH, b"bulk", given, host)
+        record_refusal(node, AUTH, b"bulk", given, host)
         warn(node, node.alarms.passwords, "wrong-password", f"a bulk call from {host} gave a wrong user or password")
         await asyncio.sleep(node.limits.auth_failure_delay_ms / 1000)
         raise BulkError(UNAUTHENTICATED, WRONG_PASSWORD)

@@ -94,7 +94,7 @@ def ready_unless(reason: str) -> HttpAnswer:
 
 
 class Observing:
-    """The answers of one region; `note` is called at each tick."""
+    """The answers of one region; `record` is called at each tick."""
 
     def __init__(self, loop: Observed) -> None:
         self._loop = loop
@@ -118,9 +118,9 @@ class Observing:
         await self._server.stop()
         await self._survey.stop()
 
-    def note(self, now_ms: int) -> None:
+    def record(self, now_ms: int) -> None:
         applied = self._loop.node.replica.applied
-        self._ages.note(applied.origin, applied.counter(), now_ms)
+        self._ages.record(applied.origin, applied.counter(), now_ms)
 
     async def root(self) -> HttpAnswer:
         return HttpAnswer(HTTPStatus.OK, front_page(self._loop.node.settings.config, PATHS), HTML)

@@ -59,7 +59,7 @@ class Answers:
         self._unknown = set(peers) - self._regions.keys()
         self._notify()
 
-    def note(self, address: str, region: int) -> None:
+    def record(self, address: str, region: int) -> None:
         """Note an answer, unless the address was removed meanwhile."""
         if address in self._unknown or address in self._regions:
             self._regions[address] = region
@@ -143,7 +143,7 @@ class Handshake:
         if not answerer.region:
             await call.read()  # raises what ended the call, if anything did
             raise HandshakeRefused("the peer does not name its region: run compatible versions of crdtstream")
-        self._answers.note(address, answerer.region)
+        self._answers.record(address, answerer.region)
         if answerer.proof:
             await self._exchange_proofs(call, answerer, nonce)
         return answerer.region

@@ -95,16 +95,16 @@ class ForeignOutput:
     def _read(self, reading: int) -> None:
         with os.fdopen(reading, "rb") as pipe:
             while line := pipe.readline(LINE_BYTES_MAX):
-                self.note(line.decode("utf-8", "backslashreplace").strip())
+                self.log(line.decode("utf-8", "backslashreplace").strip())
 
-    def note(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """Log one line of a library, unless it says nothing, or was said a moment ago."""
         known = ABSEIL.match(line)
         if not line or KNOWN in line or (known is not None and known[1] == "I"):
             return
         refused = reason_in(line.encode())
         if refused:
-            self._refusals.tell(refused)
+            self._refusals.log(refused)
             return
         text = line if known is None else f"{known[2]}: {known[3]}"
         repeated = self._repeats.ask("native-message", without_numbers(text), time.monotonic())

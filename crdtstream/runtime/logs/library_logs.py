@@ -48,7 +48,7 @@ def forward(reading: int, before: int, refusals: Refusals) -> None:
         for line in lines:
             reason = reason_in(line)
             if reason:
-                refusals.tell(reason)
+                refusals.log(reason)
             else:
                 os.write(before, line)
 
@@ -69,9 +69,9 @@ class Refusals:
         self._clock = clock
         self._alarms: dict[str, Alarm] = {}
 
-    def tell(self, reason: str) -> None:
+    def log(self, reason: str) -> None:
         if reason not in self._alarms and len(self._alarms) >= REASONS_MAX:
             self._alarms.clear()
-        text = self._alarms.setdefault(reason, Alarm()).tell(reason, self._clock())
+        text = self._alarms.setdefault(reason, Alarm()).text_due(reason, self._clock())
         if text:
             logger.warning("tls-peer-refused", reason=text)

@@ -20,7 +20,7 @@ class Ages:
         self._counters: list[int] = []
         self._times_ms: list[int] = []
 
-    def note(self, origin: int, counter: int, now_ms: int) -> None:
+    def record(self, origin: int, counter: int, now_ms: int) -> None:
         """Note how far the own origin is; another origin, or a clock that was set back, begins again."""
         if origin != self._origin or (self._times_ms and now_ms < self._times_ms[-1]):
             self._origin = origin

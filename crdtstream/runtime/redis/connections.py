@@ -161,7 +161,7 @@ class Connections:
     def drop(self, client_id: int) -> None:
         self._connections.pop(client_id, None)
         self.ahead.pop(client_id, None)
-        self._unread.note(client_id, 0)
+        self._unread.record(client_id, 0)
         self.node.disconnect(client_id)
 
     def write(self, client_id: int, reply: bytes) -> None:
@@ -176,7 +176,7 @@ class Connections:
 
     def _record_unread(self, client_id: int, size: int) -> None:
         limits = self.node.limits
-        self._unread.note(client_id, size)
+        self._unread.record(client_id, size)
         if size > limits.output_bytes_max:
             self._cut_off(client_id, "its output exceeds output_bytes_max")
         elif size:
@@ -196,7 +196,7 @@ class Connections:
         address = peer_name(transport)
         logger.warning("client-closed", detail=why, client=client_id, address=address, unread_bytes=unread_bytes)
         self.node.statistics.output_disconnections += 1
-        self._unread.note(client_id, 0)
+        self._unread.record(client_id, 0)
         transport.abort()
 
     def _unread_of(self, client_id: int) -> int:

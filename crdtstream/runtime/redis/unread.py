@@ -20,7 +20,7 @@ class Unread:
         self._sizes: dict[int, int] = {}
         self.total_bytes = 0
 
-    def note(self, client_id: int, size: int) -> None:
+    def record(self, client_id: int, size: int) -> None:
         self.total_bytes += size - self._sizes.pop(client_id, 0)
         if size:
             self._sizes[client_id] = size
@@ -30,7 +30,7 @@ class Unread:
         if self.total_bytes <= bytes_max:
             return 0
         for client_id in list(self._sizes):
-            self.note(client_id, self._size_of(client_id))
+            self.record(client_id, self._size_of(client_id))
         if self.total_bytes <= bytes_max:
             return 0
         return max(self._sizes, key=lambda client_id: self._sizes[client_id])

@@ -77,7 +77,7 @@ def test_a_replica_takes_a_run_as_its_entries(steps: list[tuple[bool, int, int]]
                 by_bursts.add_entry(KEY, entry_id, row)
         top = burst.last_id()
     by_bursts.check()
-    batches = [replica.take().batch for replica in (by_bursts, by_entries)]
+    batches = [replica.drain().batch for replica in (by_bursts, by_entries)]
     assert batches[0] is not None and batches[1] is not None
     assert encode_batch(batches[0]) == encode_batch(batches[1])
     assert len(batches[0].effects) == len(batches[1].effects)

@@ -23,7 +23,7 @@ class Cutting:
         self.budget.fit(limit, 1, 0)
 
     def cut(self) -> None:
-        batch = self.replica.take().batch
+        batch = self.replica.drain().batch
         if batch is not None:
             self.batches.append(batch)
 

@@ -35,7 +35,7 @@ def history_of(kinds: list[int], noted: int) -> tuple[History, MemoryLog]:
         batch = Batch(origin, counter, counter, VersionVector({origin: counter - 1}), [])
         position = log.append(BATCH, encode_batch(batch))
         if at >= len(kinds) - noted:
-            history.note(position, origin, counter, vector)
+            history.record(position, origin, counter, vector)
     return history, log
 
 

@@ -119,8 +119,8 @@ def test_the_release_before_names_one_version_and_compares_it() -> None:
 
 def test_births_name_counts_and_founders() -> None:
     birth, turn = born(1)
-    birth.hear(259, 7, turn)
-    birth.hear(2, (1 << 40) + 3, turn)
+    birth.receive(259, 7, turn)
+    birth.receive(2, (1 << 40) + 3, turn)
     for origin in (1, 4):
         birth.found(origin, turn)
     said = make_hello(config_of(1), birth, NOTHING, [])

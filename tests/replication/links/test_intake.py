@@ -32,25 +32,25 @@ def named(payload: bytes, begin: int, end: int, restart: int = 0) -> wire.Part:
 
 def test_bytes_are_consumed_in_order_of_arrival() -> None:
     intake = Intake(Assemblies(), 100)
-    intake.note(1, 5, 10, 0)
-    intake.note(2, 1, 20, 0)
-    intake.settle(VersionVector({1: 4, 2: 1}))
+    intake.record(1, 5, 10, 0)
+    intake.record(2, 1, 20, 0)
+    intake.discount(VersionVector({1: 4, 2: 1}))
     assert intake.consumed_bytes == 0
-    intake.settle(VersionVector({1: 5}))
+    intake.discount(VersionVector({1: 5}))
     assert intake.consumed_bytes == 10
-    intake.settle(VersionVector({1: 5, 2: 1}))
+    intake.discount(VersionVector({1: 5, 2: 1}))
     assert intake.consumed_bytes == 30
     intake.check()
 
 
 def test_a_restart_forgets_what_waited_and_what_is_still_coming() -> None:
     intake = Intake(Assemblies(), 100)
-    intake.note(1, 1, 10, 0)
+    intake.record(1, 1, 10, 0)
     assert intake.begin() == 1
-    intake.note(1, 2, 10, 0)
+    intake.record(1, 2, 10, 0)
     assert intake.add(numbered(0, 2, b"old"), VersionVector()) is None
-    intake.note(1, 3, 5, 1)
-    intake.settle(VersionVector({1: 3}))
+    intake.record(1, 3, 5, 1)
+    intake.discount(VersionVector({1: 3}))
     assert intake.consumed_bytes == 5
 
 
@@ -62,9 +62,9 @@ def test_all_bytes_of_a_batch_in_parts_but_those_of_the_last_are_consumed_at_onc
     assert intake.consumed_bytes == 30
     added = intake.add(named(whole, 30, len(whole)), nothing)
     assert added is not None and added[1] == whole and added[0].last == 1
-    intake.settle(nothing)
+    intake.discount(nothing)
     assert intake.consumed_bytes == 30
-    intake.settle(VersionVector({ORIGIN: 1}))
+    intake.discount(VersionVector({ORIGIN: 1}))
     assert intake.consumed_bytes == len(whole)
     intake.check()
 
@@ -75,7 +75,7 @@ def test_numbered_parts_are_consumed_alike() -> None:
     assert intake.add(numbered(0, 2, whole[:30]), nothing) is None
     added = intake.add(numbered(1, 2, whole[30:]), nothing)
     assert added is not None and added[1] == whole
-    intake.settle(VersionVector({ORIGIN: 1}))
+    intake.discount(VersionVector({ORIGIN: 1}))
     assert intake.consumed_bytes == len(whole)
 
 
@@ -85,7 +85,7 @@ def test_parts_of_a_batch_that_is_applied_are_counted_and_not_kept() -> None:
     intake = Intake(assemblies, 1_000)
     for begin in range(20, len(whole), 10):
         assert intake.add(named(whole, begin, begin + 10), VersionVector({ORIGIN: 1})) is None
-    intake.settle(VersionVector({ORIGIN: 1}))
+    intake.discount(VersionVector({ORIGIN: 1}))
     assert intake.consumed_bytes == len(whole) - 20
     assert assemblies.rows() == [] and intake.assembly is None
 
@@ -105,9 +105,9 @@ def test_the_slower_of_two_links_brings_the_batch_too() -> None:
 def test_a_batch_that_comes_twice_counts_at_once_and_is_not_remembered() -> None:
     intake = Intake(Assemblies(), 100)
     for _ in range(1_000):
-        intake.note(1, 2, 10, 0)
+        intake.record(1, 2, 10, 0)
     assert intake.consumed_bytes == 9_990 and len(intake._waiting) == 1
-    intake.settle(VersionVector({1: 2}))
+    intake.discount(VersionVector({1: 2}))
     assert intake.consumed_bytes == 10_000
     intake.check()
 

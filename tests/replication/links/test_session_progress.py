@@ -151,8 +151,8 @@ def test_a_clock_that_steps_back_silences_nothing() -> None:
 
 def test_a_greeting_names_the_origins_that_may_be_at_work() -> None:
     east, west = Region(1, seed=4), Region(2)
-    west.birth.hear(3, 5, west.turn)
-    west.birth.hear(1, 8, west.turn)
+    west.birth.receive(3, 5, west.turn)
+    west.birth.receive(1, 8, west.turn)
     linked(east, west)
     assert east.birth.counts == west.birth.counts == {1: 8, 1025: 0, 2: 0, 3: 5}
 
@@ -162,7 +162,7 @@ def test_a_count_that_changes_is_told_on() -> None:
     east, west, north = Region(1), Region(2), Region(3)
     links = [linked(east, west), linked(west, north)]
     pump_all(links)
-    east.birth.hear(257, 0, east.turn)
+    east.birth.receive(257, 0, east.turn)
     assert east.birth.count == 1
     pump_all(links)
     assert [region.birth.counts[1] for region in (west, north)] == [1, 1]

@@ -151,8 +151,8 @@ def test_neighbours_are_passed_on() -> None:
     east, west, north = Region(1), Region(2), Region(3)
     links = [linked(east, west), linked(west, north)]
     pump_all(links)
-    north.birth.founding.tell(3, 0, [2])
-    west.birth.founding.tell(2, 7, [1, 3])
+    north.birth.founding.record(3, 0, [2])
+    west.birth.founding.record(2, 7, [1, 3])
     pump_all(links)
     assert east.birth.founding.rows() == [(0, 3, (2,)), (7, 2, (1, 3))]
     east.birth.founding = Founding()

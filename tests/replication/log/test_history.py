@@ -52,7 +52,7 @@ def history_of(origins: list[int]) -> tuple[History, FakeLog, list[tuple[int, in
         dots.append((origin, counter))
         if origin:
             vector.advance(origin, counter)
-            history.note(position, origin, counter, vector)
+            history.record(position, origin, counter, vector)
     history.check()
     return history, log, dots
 
@@ -116,7 +116,7 @@ def test_the_vector_noted_may_go_on_growing() -> None:
     history, vector = History(FakeLog(1000)), VersionVector()
     for position in range(1, 1001):
         vector.advance(1, position)
-        history.note(position, 1, position, vector)
+        history.record(position, 1, position, vector)
     vector.advance(1, 10**6)
     history.check()
     assert history.position_for(VersionVector({1: 600})) == 2 * MILESTONE_RECORDS + 1
@@ -149,8 +149,8 @@ def test_links_that_ask_for_the_same_share_a_read() -> None:
 
 def test_check_sees_a_vector_that_shrinks() -> None:
     history = History()
-    history.note(MILESTONE_RECORDS, 1, 1, VersionVector({1: 5}))
-    history.note(2 * MILESTONE_RECORDS, 1, 2, VersionVector({1: 4}))
+    history.record(MILESTONE_RECORDS, 1, 1, VersionVector({1: 5}))
+    history.record(2 * MILESTONE_RECORDS, 1, 2, VersionVector({1: 4}))
     with pytest.raises(AssertionError, match="shrinks"):
         history.check()
 
@@ -163,12 +163,12 @@ def gapped() -> History:
     history, vector = History(FakeLog(11)), VersionVector()
     for position in range(1, 6):
         vector.advance(1, position)
-        history.note(position, 1, position, vector)
+        history.record(position, 1, position, vector)
     vector.merge(VersionVector({2: 7, 3: 4}))
     history.record_gap(6, VersionVector({2: 7, 3: 4}), vector)
     for position in range(7, 12):
         vector.advance(1, position - 1)
-        history.note(position, 1, position, vector)
+        history.record(position, 1, position, vector)
     history.check()
     return history
 
@@ -222,7 +222,7 @@ def test_a_checkpoint_keeps_its_milestones() -> None:
     kept = [(1, VersionVector())]
     history = History()
     history.restore(kept)
-    history.note(MILESTONE_RECORDS, 1, MILESTONE_RECORDS, VersionVector({1: MILESTONE_RECORDS}))
+    history.record(MILESTONE_RECORDS, 1, MILESTONE_RECORDS, VersionVector({1: MILESTONE_RECORDS}))
     assert kept == [(1, VersionVector())]
 
 
@@ -254,9 +254,9 @@ def test_a_history_that_begins_again_serves_nothing_from_before() -> None:
 
 def test_durable_is_what_was_noted_up_to_the_synced_position() -> None:
     history, durable = History(), VersionVector()
-    history.note(1, 1, 1, VersionVector({1: 1}))
+    history.record(1, 1, 1, VersionVector({1: 1}))
     history.open(FakeLog(2), 2, VersionVector({1: 4}))
-    history.note(3, 2, 5, VersionVector({1: 4, 2: 5}))
+    history.record(3, 2, 5, VersionVector({1: 4, 2: 5}))
     history.record_gap(4, VersionVector({3: 7, 4: 1}), VersionVector({1: 4, 2: 5, 3: 7, 4: 1}))
     history.check()
     seen = []
@@ -268,9 +268,9 @@ def test_durable_is_what_was_noted_up_to_the_synced_position() -> None:
 
 def test_what_was_replaced_is_never_durable() -> None:
     history, durable = History(FakeLog(9)), VersionVector()
-    history.note(8, 1, 5, VersionVector({1: 5}))
+    history.record(8, 1, 5, VersionVector({1: 5}))
     history.begin_again(10, VersionVector({2: 3}))
-    history.note(10, 257, 1, VersionVector({2: 3, 257: 1}))
+    history.record(10, 257, 1, VersionVector({2: 3, 257: 1}))
     history.record_synced(9, durable)
     assert durable.as_dict() == {2: 3}
     history.record_synced(10, durable)
@@ -281,6 +281,6 @@ def test_what_a_batch_is_of_is_known_of_the_newest_and_read_of_the_others() -> N
     history = History()
     payloads = {at: encode_batch(Batch(1, at, at, VersionVector(), [])) for at in (1, HEADS_KEPT + 1)}
     for position in range(1, HEADS_KEPT + 2):
-        history.note(position, 1, position, VersionVector({1: position}))
+        history.record(position, 1, position, VersionVector({1: position}))
     assert history.head(HEADS_KEPT + 1, b"not read") == (1, HEADS_KEPT + 1)
     assert history.head(1, payloads[1]) == (1, 1)

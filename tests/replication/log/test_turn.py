@@ -33,7 +33,7 @@ def receive(turn: Turn, payload: bytes) -> None:
 def test_an_empty_turn_has_no_records() -> None:
     turn, _ = turn_of(1)
     turn.cut()
-    assert turn.take() == []
+    assert turn.end() == []
     assert turn.last_position == 0
 
 
@@ -42,10 +42,10 @@ def test_effects_of_a_turn_are_one_batch() -> None:
     for seq in (1, 2, 3):
         replica.add_entry(KEY, (5, seq), [b"f", b"v"])
     turn.cut()
-    [(kind, payload)] = turn.take()
+    [(kind, payload)] = turn.end()
     header = codec.decode_header(joined(payload))
     assert (kind, header.origin, header.first, header.last) == (codec.BATCH, 1, 1, 3)
-    assert turn.take() == []
+    assert turn.end() == []
 
 
 def added(counter: int, milliseconds: int) -> EntriesAdded:
@@ -69,11 +69,11 @@ def test_a_batch_whose_ids_do_not_ascend_changes_nothing(effects: list[Effect]) 
     turn, replica = turn_of(1)
     receive(turn, batch_of(1, added(1, 9), added(2, 10)))
     before = digest_replica(replica)
-    turn.take()
+    turn.end()
     with pytest.raises(codec.CodecError, match="origin 2"):
         receive(turn, batch_of(3, *effects))
     replica.check()
-    assert (digest_replica(replica), replica.applied.vector.get(2), turn.take()) == (before, 2, [])
+    assert (digest_replica(replica), replica.applied.vector.get(2), turn.end()) == (before, 2, [])
 
 
 def test_ids_start_over_after_a_del() -> None:
@@ -90,7 +90,7 @@ def test_facts_come_before_the_batch_they_are_stamped_against() -> None:
     replica.create_group(KEY, b"g", Position(ID_MIN, {}), 0)
     replica.record(ConsumerCreated(KEY, b"g", b"c", 5))
     turn.cut()
-    assert [kind for kind, _ in turn.take()] == [codec.LOCAL, codec.BATCH]
+    assert [kind for kind, _ in turn.end()] == [codec.LOCAL, codec.BATCH]
     assert turn.last_position == 2
 
 
@@ -101,7 +101,7 @@ def test_records_are_numbered_as_the_log_will_take_them() -> None:
     replica.add_entry(KEY, (5, 1), [b"f", b"v"])
     turn.cut()
     assert turn.last_position == 12
-    assert len(turn.take()) == 2
+    assert len(turn.end()) == 2
     assert turn.add(codec.STOP, b"") == 13
 
 
@@ -109,7 +109,7 @@ def remote_batch() -> bytes:
     turn, replica = turn_of(2)
     replica.add_entry(KEY, (7, 2), [b"f", b"remote"])
     turn.cut()
-    return joined(turn.take()[0][1])
+    return joined(turn.end()[0][1])
 
 
 def test_a_remote_batch_cuts_what_was_prepared_and_is_logged_as_it_came() -> None:
@@ -119,7 +119,7 @@ def test_a_remote_batch_cuts_what_was_prepared_and_is_logged_as_it_came() -> Non
     receive(turn, payload)
     replica.add_entry(KEY, (9, 1), [b"f", b"v"])
     turn.cut()
-    records = turn.take()
+    records = turn.end()
     headers = [codec.decode_header(joined(record)) for _, record in records]
     assert [(header.origin, header.first) for header in headers] == [(1, 1), (2, 1), (1, 2)]
     assert records[1][1] is payload
@@ -134,7 +134,7 @@ def test_a_batch_that_cannot_be_read_changes_nothing(damage: bytes) -> None:
     with pytest.raises(codec.CodecError):
         receive(turn, damage)
     turn.cut()
-    assert len(turn.take()) == 1
+    assert len(turn.end()) == 1
     assert list(replica.applied.vector.items()) == [(1, 1)]
     replica.check()
 
@@ -147,10 +147,10 @@ class Noting:
         self.on = True
         self.told: list[object] = []
 
-    def settle(self) -> None:
+    def publish_prepared(self) -> None:
         self.told.append(len(self.replica.opened()[0]))
 
-    def heard(self, batch: Batch) -> None:
+    def publish_applied(self, batch: Batch) -> None:
         self.told.append((batch.first, batch.last))
 
 

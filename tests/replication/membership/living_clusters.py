@@ -24,7 +24,7 @@ def run(cluster: Cluster, number: int, text: str) -> object:
 
 def answer(cluster: Cluster, number: int) -> object:
     """What a client that waited was told meanwhile."""
-    reply = cluster.take_reply(number)
+    reply = cluster.pop_reply(number)
     return None if reply is None else read_reply(reply)
 
 

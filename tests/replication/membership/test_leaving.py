@@ -120,4 +120,4 @@ def test_clients_that_wait_to_write_are_told() -> None:
     cluster.node(2).leaving.begin()
     cluster.execute_turn(1, [b"XADD x * f v".split()])
     sync_disks(cluster)
-    assert b"READONLY" in (cluster.take_reply(2) or b"")
+    assert b"READONLY" in (cluster.pop_reply(2) or b"")

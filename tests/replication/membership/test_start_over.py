@@ -299,7 +299,7 @@ def test_clients_wait_until_it_is_done_and_those_that_waited_are_told() -> None:
     cluster.machines[1].connect(2, cluster.now_ms)
     assert cluster.execute(1, b"XREAD BLOCK 0 STREAMS x $".split(), 2) is None
     assert run(cluster, 1, "CRDT.STARTOVER 2") == "OK"
-    assert b"UNBLOCKED this region is starting over" in (cluster.machines[1].take_reply(2) or b"")
+    assert b"UNBLOCKED this region is starting over" in (cluster.machines[1].pop_reply(2) or b"")
     assert "LOADING" in str(run(cluster, 1, "XADD x * f v"))
     assert "start_over:levelling with region 2" in info(cluster, 1)
     pass_time(cluster)

@@ -37,7 +37,7 @@ class Life:
         self.birth.start(seed, self.turn)
 
     def records(self) -> list[tuple[int, bytes]]:
-        self.before += [(kind, joined(payload)) for kind, payload in self.turn.take()]
+        self.before += [(kind, joined(payload)) for kind, payload in self.turn.end()]
         return self.before
 
     def evict(self, origin: int) -> None:
@@ -128,7 +128,7 @@ def test_a_checkpoint_tells_what_the_log_told() -> None:
 
 def test_the_next_origin_counts_those_that_peers_know() -> None:
     life = Life([], 0)
-    life.birth.hear(257, 6, life.turn)
+    life.birth.receive(257, 6, life.turn)
     assert (life.birth.count, life.replica.residue) == (0, 1), "another residue than the own one"
     life.birth.become_new(life.turn)
     assert life.birth.count == 7
@@ -137,9 +137,9 @@ def test_the_next_origin_counts_those_that_peers_know() -> None:
 def test_an_origin_with_the_residue_of_another_one_takes_the_next() -> None:
     """A copy of the directory, or one that was lost, began with the same count."""
     life = lives(2)
-    life.birth.hear(2561, 1, life.turn)
+    life.birth.receive(2561, 1, life.turn)
     assert (life.birth.count, life.replica.residue) == (2, residue_of(1, 2))
-    life.birth.hear(2817, 2 + 256, life.turn)
+    life.birth.receive(2817, 2 + 256, life.turn)
     assert (life.birth.count, life.replica.residue) == (259, residue_of(1, 3)), "residues come round after 256"
     assert life.birth.origin == 257, "the origin stays"
     later = Life(life.records(), 2)
@@ -149,35 +149,35 @@ def test_an_origin_with_the_residue_of_another_one_takes_the_next() -> None:
 def test_two_with_one_residue_part_once_one_has_heard_of_the_other() -> None:
     one, other = Life([], 0), Life([], 1)
     assert one.replica.residue == other.replica.residue
-    one.birth.hear(other.birth.origin, other.birth.count, one.turn)
-    other.birth.hear(one.birth.origin, one.birth.count, other.turn)
+    one.birth.receive(other.birth.origin, other.birth.count, one.turn)
+    other.birth.receive(one.birth.origin, one.birth.count, other.turn)
     assert (one.birth.count, other.birth.count) == (1, 0)
 
 
 def test_counts_of_other_regions_and_of_itself_say_nothing_of_the_own_residue() -> None:
     life = Life([], 0)
-    life.birth.hear(2, 0, life.turn)
-    life.birth.hear(1, 44, life.turn)
+    life.birth.receive(2, 0, life.turn)
+    life.birth.receive(1, 44, life.turn)
     assert (life.birth.count, life.birth.counts) == (0, {1: 0, 2: 0})
 
 
 def test_of_ended_origins_the_highest_count_is_kept() -> None:
     life = Life([], 0)
     for origin, count in ((258, 1), (514, 2), (770, 3)):
-        life.birth.hear(origin, count, life.turn)
+        life.birth.receive(origin, count, life.turn)
     for origin in (258, 770):
         life.evict(origin)
-    life.birth.hear(2, 0, life.turn)
+    life.birth.receive(2, 0, life.turn)
     assert life.birth.counts == {1: 0, 2: 0, 258: 1, 514: 2, 770: 3}, "the highest is one that ended"
-    life.birth.hear(1026, 4, life.turn)
+    life.birth.receive(1026, 4, life.turn)
     assert life.birth.counts == {1: 0, 2: 0, 514: 2, 1026: 4}
 
 
 def test_only_what_is_news_is_passed_on() -> None:
     life = Life([], 0)
     before = life.birth.changes
-    life.birth.hear(2, 5, life.turn)
-    life.birth.hear(2, 5, life.turn)
+    life.birth.receive(2, 5, life.turn)
+    life.birth.receive(2, 5, life.turn)
     assert life.birth.changes == before + 1
 
 

@@ -14,7 +14,7 @@ LINE = [(1, [2]), (2, [1, 3]), (3, [2, 4]), (4, [3])]
 def told(rows: list[tuple[int, list[int]]]) -> Founding:
     founding = Founding()
     for origin, regions in rows:
-        founding.tell(origin, 0, regions)
+        founding.record(origin, 0, regions)
     return founding
 
 
@@ -28,7 +28,7 @@ def test_a_line_closes_with_its_last_row_in_any_order(order: tuple[int, ...]) ->
     for index in order:
         assert all(founding.missing(region) for region in (1, 2, 3, 4))
         origin, regions = LINE[index]
-        founding.tell(origin, 0, regions)
+        founding.record(origin, 0, regions)
     assert not any(founding.missing(region) for region in (1, 2, 3, 4))
 
 
@@ -47,9 +47,9 @@ def test_a_ring_that_is_configured_one_way_never_closes() -> None:
 
 def test_a_later_origin_of_a_region_speaks_for_it() -> None:
     founding = told([(1, [2]), (2, [1])])
-    founding.tell(2 + 256, 1, [1, 3])
+    founding.record(2 + 256, 1, [1, 3])
     assert founding.missing(1) == [3]
-    founding.tell(2, 0, [1])
+    founding.record(2, 0, [1])
     assert founding.rows() == [(0, 1, (2,)), (1, 258, (1, 3))]
     assert founding.origins() == [1, 258]
 
@@ -59,7 +59,7 @@ def test_of_two_origins_with_one_count_the_higher_number_speaks() -> None:
     for order in ((2, 258), (258, 2)):
         founding = told([(1, [2])])
         for origin in order:
-            founding.tell(origin, 0, [1])
+            founding.record(origin, 0, [1])
         assert founding.origins() == [1, 258]
 
 
@@ -67,5 +67,5 @@ def test_what_is_told_twice_changes_nothing() -> None:
     founding = told(LINE)
     changes = founding.changes
     for origin, regions in LINE:
-        founding.tell(origin, 0, regions)
+        founding.record(origin, 0, regions)
     assert founding.changes == changes == 4

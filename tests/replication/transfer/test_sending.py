@@ -15,7 +15,7 @@ def transfer(number: int = 7, entries: int = 20) -> tuple[Transfer, Replica]:
     replica = Replica(1)
     for counter in range(1, entries + 1):
         replica.add_entry((0, b"x"), (counter, 1), [b"f", b"v" * 20])
-    replica.take()
+    replica.drain()
     return Transfer(number, 3, Snapshot(replica, [1])), replica
 
 

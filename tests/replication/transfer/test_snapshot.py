@@ -37,7 +37,7 @@ def act(replica: Replica, clock: int, step: tuple[str, Key, int]) -> None:
     elif stream is not None:
         act_on(replica, key, kind, count)
     replica.acknowledge_all()
-    replica.take()
+    replica.drain()
 
 
 def act_on(replica: Replica, key: Key, kind: str, count: int) -> None:

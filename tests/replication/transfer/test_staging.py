@@ -14,7 +14,7 @@ from crdtstream.replication.transfer.staging import Staging
 def chunks(size: int = 20) -> list[bytes]:
     replica = Replica(1)
     replica.add_entry((0, b"x"), (1, 1), [b"f", b"v" * 100])
-    replica.take()
+    replica.drain()
     snapshot = Snapshot(replica, [1])
     found = []
     while not snapshot.is_done():

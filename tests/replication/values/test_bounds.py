@@ -18,7 +18,7 @@ def test_a_release_that_tells_nothing_has_its_defaults() -> None:
     for told in (PeerBounds(), PeerBounds(wire.Hello().bounds)):
         assert (told.message_bytes_max, told.window_bytes, told.batch_bytes_max) == (4 << 20, 32 << 20, 2 << 30)
     bounds = bounds_of()
-    assert not bounds.hear(OTHER, 0)
+    assert not bounds.record(OTHER, 0)
     assert bounds.smallest({OTHER: 0}) == (1 << 20, 1)
 
 
@@ -31,19 +31,19 @@ def test_what_is_told_is_heard() -> None:
 
 def test_the_smallest_of_the_newest_origins_counts() -> None:
     bounds = bounds_of()
-    assert bounds.hear(OTHER, 1 << 17) and not bounds.hear(OTHER, 1 << 17)
+    assert bounds.record(OTHER, 1 << 17) and not bounds.record(OTHER, 1 << 17)
     assert bounds.smallest({OTHER: 0}) == (1 << 17, 2)
-    bounds.hear(NEWER, 1 << 19)
+    bounds.record(NEWER, 1 << 19)
     assert bounds.smallest({OTHER: 0, NEWER: 1}) == (1 << 19, 2), "its region started again with a higher limit"
-    bounds.hear(THIRD, 1 << 18)
+    bounds.record(THIRD, 1 << 18)
     assert bounds.smallest({OTHER: 0, NEWER: 1, THIRD: 0}) == (1 << 18, 3)
-    bounds.hear(0x301, 1)
+    bounds.record(0x301, 1)
     assert bounds.smallest({OTHER: 0, NEWER: 1, THIRD: 0, 0x301: 9}) == (1 << 18, 3), "another process of this region"
 
 
 def test_an_origin_that_nobody_counts_any_more_is_forgotten() -> None:
     bounds = bounds_of()
-    bounds.hear(OTHER, 1 << 17)
+    bounds.record(OTHER, 1 << 17)
     bounds.fit({})
     assert bounds.told == {}
     assert bounds.of(OWN) == 1 << 20 and bounds.of(OTHER) == 0

@@ -16,15 +16,15 @@ def vector(**counters: int) -> VersionVector:
 
 
 def heard(table: ProgressTable, origin: int, durable: VersionVector) -> None:
-    table.hear(origin, durable, durable)
+    table.receive(origin, durable, durable)
 
 
 def test_a_vector_counts_once_the_own_one_covers_it() -> None:
     table = ProgressTable()
     heard(table, 2, vector(s1=5, s3=7))
-    assert not table.settle(vector(s1=5, s3=6))
+    assert not table.recheck(vector(s1=5, s3=6))
     assert table.durable_of(2) == NOTHING
-    assert table.settle(vector(s1=5, s3=7))
+    assert table.recheck(vector(s1=5, s3=7))
     assert table.durable_of(2) == vector(s1=5, s3=7)
 
 
@@ -40,10 +40,10 @@ def test_a_tombstone_is_not_stable_before_what_it_must_kill_arrives() -> None:
     own = vector(s1=2)
     heard(table, 1, own)
     heard(table, 2, vector(s1=2, s2=1))
-    table.settle(own)
+    table.recheck(own)
     assert table.stable([1, 2]) == NOTHING
     own.advance(2, 1)
-    table.settle(own)
+    table.recheck(own)
     assert table.stable([1, 2]) == vector(s1=2)
 
 
@@ -52,7 +52,7 @@ def test_a_stream_of_news_does_not_starve_the_gate() -> None:
     table = ProgressTable()
     for counter in range(1, 50):
         heard(table, 2, vector(s2=counter))
-        table.settle(vector(s2=counter - 1))
+        table.recheck(vector(s2=counter - 1))
         table.check()
     assert table.durable_of(2).get(2) >= 47
 
@@ -61,20 +61,20 @@ def test_what_was_heard_last_follows_what_waited() -> None:
     table = ProgressTable()
     for counter in (1, 2, 3):
         heard(table, 2, vector(s2=counter))
-    table.settle(vector(s2=1))
+    table.recheck(vector(s2=1))
     assert table.durable_of(2) == vector(s2=1)
-    table.settle(vector(s2=3))
+    table.recheck(vector(s2=3))
     assert table.durable_of(2) == vector(s2=3)
 
 
 def test_only_members_at_the_gate_are_looked_at() -> None:
     table = ProgressTable()
-    table.hear(2, NOTHING, vector(s2=1))
+    table.receive(2, NOTHING, vector(s2=1))
     assert not table.awaiting
     heard(table, 2, vector(s2=1))
     heard(table, 3, vector(s3=1))
     assert list(table.awaiting) == [2, 3]
-    table.settle(vector(s2=1))
+    table.recheck(vector(s2=1))
     assert list(table.awaiting) == [3]
     table.check()
     table.end(3)
@@ -83,10 +83,10 @@ def test_only_members_at_the_gate_are_looked_at() -> None:
 
 def test_older_news_change_nothing() -> None:
     table = ProgressTable()
-    table.hear(2, vector(s2=5), vector(s2=6))
-    table.settle(vector(s2=6))
-    table.hear(2, vector(s2=3), vector(s2=4))
-    assert not table.settle(vector(s2=6))
+    table.receive(2, vector(s2=5), vector(s2=6))
+    table.recheck(vector(s2=6))
+    table.receive(2, vector(s2=3), vector(s2=4))
+    assert not table.recheck(vector(s2=6))
     assert table.rows() == [(2, vector(s2=5), vector(s2=6), 0)]
     assert (table.durable_of(2), table.applied_of(2)) == (vector(s2=5), vector(s2=6))
 
@@ -94,7 +94,7 @@ def test_older_news_change_nothing() -> None:
 def test_a_member_not_heard_of_counts_as_zero() -> None:
     table = ProgressTable()
     heard(table, 2, vector(s2=5))
-    table.settle(vector(s2=5))
+    table.recheck(vector(s2=5))
     assert table.stable([2]) == vector(s2=5)
     assert table.stable([2, 3]) == NOTHING
     assert table.stable([]) == NOTHING
@@ -112,7 +112,7 @@ def test_holders_are_facts_and_pass_no_gate() -> None:
 
 def test_an_applied_vector_holds_nothing() -> None:
     table = ProgressTable()
-    table.hear(2, NOTHING, vector(s1=5))
+    table.receive(2, NOTHING, vector(s1=5))
     assert table.holders(1, 1) == set()
 
 
@@ -181,24 +181,24 @@ def test_of_an_origin_that_ended_nothing_is_heard_any_more() -> None:
     heard(table, 2, vector(s1=5, s2=9))
     table.end(2)
     table.check()
-    assert table.hear(2, vector(s1=6), NOTHING, 0)
+    assert table.receive(2, vector(s1=6), NOTHING, 0)
     assert (table.rows(), table.row_count, table.holders(1, 1)) == ([], 0, set())
 
 
 def test_rows_beyond_the_limit_are_not_heard() -> None:
     table = ProgressTable()
-    assert table.hear(2, vector(s1=5), vector(s1=5), 2)
-    assert table.hear(2, vector(s1=6), vector(s1=6), 2), "what is known takes no more"
-    assert not table.hear(2, vector(s1=6, s3=1), vector(s1=6), 2)
-    assert not table.hear(3, vector(s1=6), NOTHING, 2)
+    assert table.receive(2, vector(s1=5), vector(s1=5), 2)
+    assert table.receive(2, vector(s1=6), vector(s1=6), 2), "what is known takes no more"
+    assert not table.receive(2, vector(s1=6, s3=1), vector(s1=6), 2)
+    assert not table.receive(3, vector(s1=6), NOTHING, 2)
     assert table.rows() == [(2, vector(s1=6), vector(s1=6), 0)]
     table.check()
 
 
 def test_the_highest_that_others_have_applied() -> None:
     table = ProgressTable()
-    table.hear(2, NOTHING, vector(s1=5, s2=9))
-    table.hear(3, NOTHING, vector(s1=7, s2=8))
+    table.receive(2, NOTHING, vector(s1=5, s2=9))
+    table.receive(3, NOTHING, vector(s1=7, s2=8))
     assert (table.highest_of(1, 0), table.highest_of(2, 0), table.highest_of(9, 0)) == (7, 8, 0)
 
 
@@ -208,7 +208,7 @@ def test_vectors_that_are_told_are_copied() -> None:
     heard(table, 2, mine)
     mine.advance(2, 9)
     assert table.rows() == [(2, vector(s2=1), vector(s2=1), 0)]
-    table.settle(vector(s2=1))
+    table.recheck(vector(s2=1))
     table.durable_of(2).advance(2, 9)
     table.applied_of(2).advance(2, 9)
     assert (table.durable_of(2), table.applied_of(2)) == (vector(s2=1), vector(s2=1))
@@ -227,7 +227,7 @@ def test_against_a_model(steps: list[tuple[int, int, int]]) -> None:
             newest.advance(of + 1, newest.get(of + 1) + grown)
             told[origin].append(newest)
             heard(table, origin, newest)
-        table.settle(own)
+        table.recheck(own)
         table.check()
         for member, vectors in told.items():
             counted = table.durable_of(member)
@@ -236,13 +236,13 @@ def test_against_a_model(steps: list[tuple[int, int, int]]) -> None:
         assert table.stable([2, 3]) == table.durable_of(2).meet(table.durable_of(3))
     own.merge(told[2][-1])
     own.merge(told[3][-1])
-    table.settle(own)
+    table.recheck(own)
     assert all(table.durable_of(member) == vectors[-1] for member, vectors in told.items())
 
 
 def test_who_holds_all_has_told_so_and_passes_no_gate() -> None:
     table = ProgressTable()
     assert not table.holds_all(2, VersionVector({1: 1}))
-    table.hear(2, VersionVector({1: 1, 3: 9}), VersionVector({1: 2}))
+    table.receive(2, VersionVector({1: 1, 3: 9}), VersionVector({1: 2}))
     assert table.holds_all(2, VersionVector({1: 1}))
     assert not table.holds_all(2, VersionVector({1: 2}))

@@ -198,10 +198,10 @@ async def test_the_answers_that_are_open_are_waited_for() -> None:
     answers = Answers(["a:1", "b:1"], lambda: sought.append(None))
     wanted = asyncio.create_task(answers.include(7))
     await until(lambda: len(sought) == 1, "it asks for a dial")
-    answers.note("a:1", 3)
+    answers.record("a:1", 3)
     await until(lambda: len(sought) == 2, "it asks again")
     assert not wanted.done()
-    answers.note("b:1", 7)
+    answers.record("b:1", 7)
     assert await wanted
     assert not await answers.include(8)
     assert await answers.include(3)
@@ -212,10 +212,10 @@ async def test_answers_follow_the_addresses() -> None:
     wanted = asyncio.create_task(answers.include(7))
     await asyncio.sleep(0)
     answers.follow(["b:1"])
-    answers.note("a:1", 7)
+    answers.record("a:1", 7)
     await asyncio.sleep(0)
     assert not wanted.done(), "an address that was removed does not count"
-    answers.note("b:1", 7)
+    answers.record("b:1", 7)
     assert await wanted
     answers.follow([])
     assert not await answers.include(7)

@@ -50,6 +50,6 @@ def test_a_reason_is_told_once_a_minute() -> None:
     refusals = Refusals(lambda: times.pop(0))
     with capture_logs() as logs:
         for _ in range(5):
-            refusals.tell("a")
-        refusals.tell("b")
+            refusals.log("a")
+        refusals.log("b")
     assert [entry["reason"] for entry in logs] == ["a", "a; 2 more like it since the last warning", "b"]

@@ -33,7 +33,7 @@ def test_a_linked_peer_and_one_that_never_answered() -> None:
     north = PeerStatus(0, "", "10.0.0.3:1", "none", 0)
     north.unlinked_ms, north.reason = 5_500, "no route to 10.0.0.3:16379"
     ages = Ages()
-    ages.note(1, 1, region.context.now_ms - 2_500)
+    ages.record(1, 1, region.context.now_ms - 2_500)
     found = found_in(region, [west, north], ages)
     assert found.value("peers") == 2
     assert (found.value("peer_linked", peer="west"), found.value("peer_linked", peer="10.0.0.3:1")) == (1, 0)

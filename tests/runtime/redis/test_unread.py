@@ -12,7 +12,7 @@ def test_the_client_with_the_most_is_named_once_all_together_have_too_much() -> 
     sizes = {1: 40, 2: 50, 3: 10}
     unread = Unread(sizes.__getitem__)
     for client_id, size in sizes.items():
-        unread.note(client_id, size)
+        unread.record(client_id, size)
     assert unread.most_of(100) == 0
     assert unread.most_of(99) == 2
 
@@ -20,8 +20,8 @@ def test_the_client_with_the_most_is_named_once_all_together_have_too_much() -> 
 def test_what_was_read_meanwhile_does_not_count() -> None:
     sizes = {1: 40, 2: 50}
     unread = Unread(sizes.__getitem__)
-    unread.note(1, 40)
-    unread.note(2, 50)
+    unread.record(1, 40)
+    unread.record(2, 50)
     sizes[2] = 0
     assert unread.most_of(80) == 0
     assert unread.total_bytes == 40
@@ -36,7 +36,7 @@ def test_nobody_is_named_while_the_true_sum_is_within_the_bound(
     unread = Unread(sizes.__getitem__)
     for client_id, written, read in steps:
         sizes[client_id] += written
-        unread.note(client_id, sizes[client_id])
+        unread.record(client_id, sizes[client_id])
         sizes[client_id] -= min(read, sizes[client_id])
         unread.check()
         most = unread.most_of(bytes_max)
