@@ -56,6 +56,7 @@ class Container:
     def __init__(self, image: str, volume: str, certificates: Path) -> None:
         from testcontainers.core.container import DockerContainer
 
+        self.volume = volume
         self._made = DockerContainer(image)
         self._made.ports["6379/tcp"] = ("127.0.0.1",)
         self._made.with_volume_mapping(volume, "/data", "rw").with_volume_mapping(str(certificates), "/tls", "ro")
@@ -71,7 +72,10 @@ class Container:
         return self
 
     def remove(self) -> None:
-        self._made.stop()
+        """Repeated calls change nothing."""
+        if self._is_made:
+            self._is_made = False
+            self._made.stop()
 
     @property
     def engine(self) -> Any:
@@ -80,6 +84,17 @@ class Container:
     def shown(self, part: str) -> Any:
         self.engine.reload()
         return self.engine.attrs[part]
+
+    def published(self) -> list[dict[str, str]]:
+        """Where the Redis port is reached; nowhere while the container is stopped, or replaced by another one."""
+        from docker.errors import NotFound
+        from testcontainers.core.exceptions import ContainerStartException
+
+        try:
+            ports = self.shown("NetworkSettings")["Ports"]
+        except (ContainerStartException, NotFound):
+            return []
+        return list(ports.get(f"{REDIS_PORT}/tcp") or [])
 
     @property
     def pid(self) -> int:
@@ -103,21 +118,22 @@ class Container:
 class Region(RegionProcess):
     """A region in a container, and the links that it ends; peers dial it by its name."""
 
-    def __init__(self, number: int, directory: Path, container: Container) -> None:
-        name = NAMES[number - 1]
+    def __init__(self, number: int, name: str, directory: Path, container: Container, known: Sequence[str]) -> None:
         super().__init__(number, directory, name, container, name, REDIS_PORT, REPLICATION_PORT)
         self.container = container
+        self.directory = directory
+        self.known = known
         self.links: dict[str, Any] = {}
 
     def begin(self) -> None:
-        peers = [f"{peer}:{REPLICATION_PORT}" for peer in NAMES if peer != self.name]
+        peers = [f"{peer}:{REPLICATION_PORT}" for peer in self.known]
         tls = {f"tls_{part}": f"/tls/{part}.pem" for part in ("certificate", "key", "authority")}
         everywhere = {"bind": "0.0.0.0", "replication_bind": "0.0.0.0", "protected_mode": False}
         self.start(*peers, data="/data", **everywhere, **tls)
 
     def client(self, timeout_s: float = DEADLINE_S, decode: bool = False) -> Any:
         """The published port is another one after every start."""
-        published = self.container.shown("NetworkSettings")["Ports"].get(f"{REDIS_PORT}/tcp")
+        published = self.container.published()
         if not published:
             raise redis.ConnectionError(f"{self} does not run")
         return client_of(int(published[0]["HostPort"]), timeout_s, decode=decode)
@@ -125,6 +141,9 @@ class Region(RegionProcess):
     def log(self) -> str:
         said: bytes = self.container.engine.logs(tail=30)
         return said.decode(errors="replace")
+
+    def remove(self) -> None:
+        self.container.remove()
 
     def health(self) -> str:
         """What the image's own health check says."""
@@ -155,28 +174,54 @@ class Cluster:
     def _start(self, image: str, directory: Path) -> None:
         import docker
 
-        engine = docker.from_env()
-        self._owned.callback(engine.close)
-        numbered = [f"{name}:{number}" for number, name in enumerate(NAMES, 1)]
-        run(DEPLOY / "certificates", *numbered, TLS=str(directory))
-        prefix = f"crdtstream-{uuid.uuid4().hex[:8]}"
-        links = {}
-        for pair in itertools.combinations(NAMES, 2):
-            links[pair] = engine.networks.create(f"{prefix}-{'-'.join(pair)}", internal=True)
-            self._owned.callback(links[pair].remove)
+        self._engine = docker.from_env()
+        self._owned.callback(self._engine.close)
+        self._image, self._directory = image, directory
+        self._prefix = f"crdtstream-{uuid.uuid4().hex[:8]}"
+        links = {pair: self._link(pair) for pair in itertools.combinations(NAMES, 2)}
         for number, name in enumerate(NAMES, 1):
-            volume = engine.volumes.create(f"{prefix}-{name}")
-            self._owned.callback(volume.remove, force=True)
-            self._add(Region(number, directory, Container(image, volume.name, directory / name)))
+            self._add(number, name, [peer for peer in NAMES if peer != name])
         for pair, network in links.items():
-            for name, peer in (pair, pair[::-1]):
-                network.connect(self.regions[name].container.engine.id, aliases=[name])
-                self.regions[name].links[peer] = network
+            self._connect(pair, network)
 
-    def _add(self, region: Region) -> None:
-        self._owned.callback(region.container.remove)
+    def _link(self, pair: tuple[str, str]) -> Any:
+        network = self._engine.networks.create(f"{self._prefix}-{'-'.join(pair)}", internal=True)
+        self._owned.callback(network.remove)
+        return network
+
+    def _connect(self, pair: tuple[str, str], network: Any) -> None:
+        for name, peer in (pair, pair[::-1]):
+            network.connect(self.regions[name].container.engine.id, aliases=[name])
+            self.regions[name].links[peer] = network
+
+    def _volume(self, name: str) -> str:
+        volume = self._engine.volumes.create(f"{self._prefix}-{name}-{uuid.uuid4().hex[:4]}")
+        self._owned.callback(volume.remove, force=True)
+        return str(volume.name)
+
+    def _add(self, number: int, name: str, known: Sequence[str]) -> Region:
+        run(DEPLOY / "certificates", f"{name}:{number}", TLS=str(self._directory))
+        container = Container(self._image, self._volume(name), self._directory / name)
+        region = self.regions[name] = Region(number, name, self._directory, container, known)
+        self._owned.callback(region.remove)
         region.begin()
-        self.regions[region.name] = region
+        return region
+
+    def join(self, name: str, number: int, peer: str) -> Region:
+        """A region that knows one other, over one link."""
+        region = self._add(number, name, [peer])
+        self._connect((name, peer), self._link((name, peer)))
+        return region
+
+    def renew(self, region: Region, image: str, keep_volume: bool) -> None:
+        """Run it in a new container of this image, with its volume or with an empty one."""
+        region.remove()
+        volume = region.container.volume if keep_volume else self._volume(region.name)
+        region.container = region.launcher = Container(image, volume, self._directory / region.name)
+        self._owned.callback(region.remove)
+        region.begin()
+        for network in region.links.values():
+            network.connect(region.container.engine.id, aliases=[region.name])
 
     def await_healthy(self) -> None:
         for region in self.regions.values():

@@ -6,55 +6,18 @@ be missing anywhere, no acknowledged removal may be undone, and the digests must
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
 import time
-import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from crdtstream.processes.waiting import until
-from tests.containers.cluster import DEPLOY, GROUP, NAMES, STREAM, Cluster, Load, Region, run
+from tests.containers.cluster import GROUP, NAMES, STREAM, Cluster, Load, Region, run
+from tests.containers.engine import marks
 
 ENTRIES = 400
-os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"  # before the import: its helper image may be out of reach
 
-
-def reason_to_skip() -> str:
-    if importlib.util.find_spec("testcontainers") is None:
-        return "container tests need testcontainers: pip install -e '.[dev,containers]'"
-    try:
-        answer = subprocess.run(
-            ["docker", "version", "--format", "{{.Server.Version}}"], capture_output=True, timeout=20
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"no container engine answers: {error}"
-    return "" if answer.returncode == 0 else f"no container engine answers: {answer.stderr.decode().strip()}"
-
-
-REASON = reason_to_skip()
-pytestmark = [
-    pytest.mark.skipif(bool(REASON), reason=REASON or "an engine answers"),
-    pytest.mark.timeout(600),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
-
-
-@pytest.fixture(scope="session")
-def image() -> Iterator[str]:
-    """The one that IMAGE names, else one that is built for this run."""
-    if "IMAGE" in os.environ:
-        yield os.environ["IMAGE"]
-        return
-    tag = f"crdtstream:test-{uuid.uuid4().hex[:8]}"
-    try:
-        # Compiling takes minutes; what is proved here does not depend on it.
-        run(DEPLOY / "build", tag, CRDTSTREAM_COMPILE="0")
-        yield tag
-    finally:
-        subprocess.run(["docker", "image", "rm", "--force", tag], capture_output=True, check=False)
+pytestmark = marks
 
 
 def test_the_image_has_what_the_gateway_and_traces_need(image: str) -> None:
