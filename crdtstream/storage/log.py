@@ -360,20 +360,23 @@ class Log:
         active = self._active
         if active.last < active.first:
             return
-        # The new one first: without it, what the last one has not used is all that removals have on a full disk.
-        self._begin_segment(self._capacity_anyhow(0), gives_back=True)
+        try:
+            # Before it is sealed: from then on another thread may release its descriptor.
+            self._disk.truncate(active.name, active.end)
+        except DiskError as error:
+            raise self._fail(error) from error
+        active.capacity = active.end
+        self._begin_anyhow(0)
 
     def _begin_anyhow(self, byte_count: int) -> None:
         """Begin a segment, out of the reserve if there is no other space; raises DiskFull."""
-        self._begin_segment(self._capacity_anyhow(byte_count))
-
-    def _capacity_anyhow(self, byte_count: int) -> int:
         try:
-            return self._next_capacity(byte_count, 0)
+            capacity = self._next_capacity(byte_count, 0)
         except DiskFull:
             if self.reserve is None:
                 raise
-            return self._draw_from(self.reserve, HEADER_BYTES + byte_count)
+            capacity = self._draw_from(self.reserve, HEADER_BYTES + byte_count)
+        self._begin_segment(capacity)
 
     def _draw_from(self, reserve: Reserve, least: int) -> int:
         most = max(least, reserve.portion_bytes)
@@ -381,17 +384,13 @@ class Log:
             reserve.give(most)
         return fitting_bytes(self._disk, least, most, 0)
 
-    def _begin_segment(self, capacity: int, gives_back: bool = False) -> None:
-        """Begin a segment of this size; if it `gives_back`, the last one is cut to what it has used."""
+    def _begin_segment(self, capacity: int) -> None:
         first = self._last + 1
         try:
             if self._active.first == first:
                 self._grow(capacity)
                 return
             create_segment(self._disk, segment_name(first), capacity, self._salt, first, self._synced)
-            if gives_back:
-                # Before it is sealed: from then on another thread may release its descriptor.
-                self._give_back(self._active)
         except DiskFull:
             raise
         except DiskError as error:
@@ -400,13 +399,6 @@ class Log:
         self._sealed.append(self._active)
         self._active = Segment(segment_name(first), first, capacity)
         self._segments.append(self._active)
-
-    def _give_back(self, segment: Segment) -> None:
-        try:
-            self._disk.truncate(segment.name, segment.end)
-        except DiskError as error:
-            raise self._fail(error) from error
-        segment.capacity = segment.end
 
     def _fail(self, error: DiskError) -> LogFailed:
         self._failure = error

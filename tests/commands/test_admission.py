@@ -65,7 +65,7 @@ def test_it_waits_and_says_that_it_does() -> None:
     admit(region, admission)
     assert answered(region) == OK and not region.client.parked
     assert admission.said_at == [1], "the admission goes before the create"
-    batch = region.replica.take().batch
+    batch = region.replica.drain().batch
     assert batch is not None and isinstance(batch.effects[0], fx.GroupCreated)
     assert region.client.written_counter == region.replica.applied.counter()
 

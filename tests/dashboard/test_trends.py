@@ -54,7 +54,7 @@ def test_three_starts_within_a_quarter_of_an_hour() -> None:
     assert not trends.restarts, "the first start was not seen"
     trends.record(180.0, report(1, {}, run_id="run 3"))
     assert trends.restarts
-    trends.note(180.0 + RESTARTS_S, report(1, {}, run_id="run 3"))
+    trends.record(180.0 + RESTARTS_S, report(1, {}, run_id="run 3"))
     assert not trends.restarts
 
 

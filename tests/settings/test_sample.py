@@ -31,7 +31,7 @@ def test_each_setting_that_is_off_says_its_default() -> None:
     for known in KNOWN.values():
         value = (limits if known.of_limits else values).pop(known.key)
         if known.default is not None and not known.is_required:
-            assert known.parse(value, known.key) == known.default, known.key
+            assert known.convert(value, known.key) == known.default, known.key
     assert not values and not limits
 
 

@@ -79,25 +79,6 @@ def test_a_log_rolls_over_and_gives_back_what_it_did_not_use() -> None:
     assert log.segment_firsts() == [11]
 
 
-def test_a_roll_that_finds_no_space_leaves_the_last_segment_its_own() -> None:
-    """Others take what is free at once, and what the reserve gives up too."""
-    disk = SimulatedDisk(capacity_bytes=40_000)
-    log, kept = opened(disk, 10_000)
-    log.reserve = Reserve(disk, 8_000)
-    assert log.reserve.fill()
-    kept += turn(10)
-    log.append(kept)
-    disk.capacity_bytes = 1
-    spare = log.spare_bytes()
-    with pytest.raises(DiskFull):
-        log.roll()
-    log.check()
-    assert log.spare_bytes() == spare > TURN_BYTES, "removals are taken still"
-    kept += turn(10, start=10)
-    log.append(kept[-10:])
-    assert opened(disk, 10_000)[1] == kept
-
-
 def test_a_power_loss_beside_a_roll_loses_nothing_that_was_durable() -> None:
     for seed in range(60):
         random = Random(seed)
