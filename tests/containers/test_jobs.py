@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -60,7 +61,7 @@ class Site:
         for name in NAMES:
             region = self.cluster.regions[name]
             region.await_healthy()
-            until(lambda at=region: set(NAMES) - {at.name} <= at.open_links(), f"{region} is linked", SERVING_S)  # type: ignore[misc]
+            until(partial(is_linked, region), f"{region} is linked", SERVING_S)
 
     def await_writes(self) -> None:
         for load in self.loads.values():
@@ -92,6 +93,10 @@ def site(image: str, upgraded: str, tmp_path_factory: pytest.TempPathFactory) ->
             made.end()
     finally:
         cluster.close()
+
+
+def is_linked(region: Region) -> bool:
+    return set(NAMES) - {region.name} <= region.open_links()
 
 
 def lose_volume(site: Site) -> Loss:
@@ -131,15 +136,23 @@ def upgrade(site: Site) -> None:
         assert COMMIT.encode() in region.ask("INFO", "server")
 
 
+def reloads(region: Region) -> int:
+    return region.log().count("certificate-reloaded")
+
+
+def has_reloaded(region: Region, before: int) -> bool:
+    return reloads(region) > before
+
+
 def change_certificates(site: Site) -> None:
     """Of the same authority; links that are cut and come back show the new ones."""
     regions = [site.cluster.regions[name] for name in NAMES]
     for region in regions:
-        before = region.log().count("certificate-reloaded")
+        before = reloads(region)
         (region.directory / region.name / "certificate.pem").unlink()
         run(DEPLOY / "certificates", f"{region.name}:{region.number}", TLS=str(region.directory))
         region.container.engine.kill("HUP")
-        until(lambda at=region, count=before: at.log().count("certificate-reloaded") > count, "it is read")  # type: ignore[misc]
+        until(partial(has_reloaded, region, before), "it is read")
     east, west, _ = regions
     east.cut(west)
     until(lambda: "west" not in east.open_links(), "the link is cut", SERVING_S)
