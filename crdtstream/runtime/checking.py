@@ -1,6 +1,6 @@
 """`serve --check`: finds what would keep a region from starting or from reaching its peers, without starting it.
 
-Nothing is changed: a missing data directory is not created, and of an existing one only the lock is taken. Whether a
+Nothing is changed: a missing data directory is not created, and of an existing one only the lock is held. Whether a
 missing one can be created is tried with another name beside it, because rights alone do not tell that.
 """
 
@@ -20,7 +20,7 @@ from crdtstream.runtime.tls.credentials import read_client_credentials, read_cre
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.secrets import replication_secret, with_password, with_token
 from crdtstream.storage.checkpoint import MANIFEST, block_file, state_file
-from crdtstream.storage.disk import DiskError, RealDisk
+from crdtstream.storage.disk import LOCK, DiskError, RealDisk
 from crdtstream.storage.recovery import LogError
 from crdtstream.storage.restore import read_manifest
 from crdtstream.storage.sections import read_version
@@ -53,6 +53,8 @@ def directory_problems(config: Config) -> Iterator[str]:
         if not path.exists():
             try_to_create(path)
             return
+        # The file of another user would stop a start later.
+        makes_lock = not os.path.exists(os.path.join(config.data, LOCK))
         disk = RealDisk(config.data)
     except DiskError as error:
         yield str(error)
@@ -63,6 +65,8 @@ def directory_problems(config: Config) -> Iterator[str]:
     try:
         yield from unusable(disk, config)
     finally:
+        if makes_lock:
+            disk.remove_lock()
         disk.close()
 
 

@@ -27,7 +27,7 @@ from typing import Protocol
 
 from mypy_extensions import mypyc_attr
 
-_LOCK = ".lock"
+LOCK = ".lock"
 _TEMPORARY = ".new-"
 # How many Linux and the BSDs take at once (IOV_MAX); a turn rarely has more.
 _PARTS_MAX = 1024
@@ -161,7 +161,7 @@ class RealDisk:
             raise _disk_error("open", path, error) from error
 
     def _acquire_lock(self) -> int:
-        descriptor = os.open(os.path.join(self.path, _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(os.path.join(self.path, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -182,6 +182,10 @@ class RealDisk:
         for name in os.listdir(self._directory):
             if name.startswith(_TEMPORARY):
                 os.unlink(name, dir_fd=self._directory)
+
+    def remove_lock(self) -> None:
+        """Remove the file of the lock, as long as this object holds it: the next process makes another one."""
+        os.unlink(LOCK, dir_fd=self._directory)
 
     def close(self) -> None:
         for name in list(self._descriptors):

@@ -40,6 +40,14 @@ def test_what_works_is_left_as_it_was(config: Config) -> None:
     (folder / "kept").write_text("x")
     assert problems_of(config) == []
     assert (folder / "kept").read_text() == "x"
+    assert [path.name for path in folder.iterdir()] == ["kept"], "the lock of a check by root would stop a service"
+
+
+def test_the_lock_of_a_region_stays(config: Config) -> None:
+    RealDisk(config.data).close()
+    before = {path.name: path.stat().st_ino for path in Path(config.data).iterdir()}
+    assert problems_of(config) == []
+    assert {path.name: path.stat().st_ino for path in Path(config.data).iterdir()} == before
 
 
 def test_a_directory_that_is_in_use_is_named(config: Config) -> None:
