@@ -20,6 +20,7 @@ import json
 import signal
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +69,7 @@ class Outcome:
     back_s: float
 
 
-class Client(threading.Thread):
+class Client(threading.Thread, ABC):
     """Uses one region at a time, and the next one when that does not answer; `answered_s` are the times of answers."""
 
     def __init__(self, regions: list[RegionProcess]) -> None:
@@ -92,8 +93,9 @@ class Client(threading.Thread):
             self.error = error
             raise
 
+    @abstractmethod
     def turn(self, connection: Any) -> None:
-        raise NotImplementedError
+        """One request of this client, and its reply."""
 
     def await_answers(self, count: int) -> None:
         """As many more."""

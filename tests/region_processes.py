@@ -29,3 +29,15 @@ def refused(region: RegionProcess, *argv: str) -> str:
     except redis.ResponseError as error:
         return f"{type(error).__name__.upper()} {error}" if not str(error).startswith("MISCONF") else str(error)
     return ""
+
+
+# A process whose first random number is always the same: two of them are twins.
+FIRST_DRAW = """
+import runpy, secrets
+drawn = secrets.randbits
+def draw(bits):
+    secrets.randbits = drawn
+    return 7
+secrets.randbits = draw
+runpy.run_module("crdtstream", run_name="__main__", alter_sys=True)
+"""

@@ -1,5 +1,5 @@
 """The authority of all certificates is replaced while regions serve, as docs/security.md says: both authorities first,
-then new certificates, and only then the old authority goes. After every step of every region the link is made anew.
+then new certificates, and only then the old authority goes. The link reconnects after every step of every region.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from crdtstream.processes.clients import pairs
 from crdtstream.processes.launching import Launcher
 from crdtstream.processes.region import RegionProcess, Regions, regions_in
 from crdtstream.processes.waiting import DEADLINE_S, until
-from tests.region_processes import KILOBYTE, ids, linked
+from tests.region_processes import FIRST_DRAW, KILOBYTE, ids, linked
 
 PATIENCE_MS = int(DEADLINE_S * 1000) - 5_000  # the client waits a little longer
 
@@ -222,17 +222,6 @@ def test_regions_that_agree_compare_their_sums(regions: Regions) -> None:
 def audits(region: RegionProcess) -> dict[str, int]:
     rows = [row.partition(":") for row in region.ask("INFO", "replication").decode().splitlines()]
     return {name: int(value) for name, _, value in rows if name.startswith("audit_") and value.isdigit()}
-
-
-FIRST_DRAW = """
-import runpy, secrets
-drawn = secrets.randbits
-def draw(bits):
-    secrets.randbits = drawn
-    return 7
-secrets.randbits = draw
-runpy.run_module("crdtstream", run_name="__main__", alter_sys=True)
-"""
 
 
 def twin_in(directory: Path) -> RegionProcess:

@@ -14,18 +14,10 @@ from crdtstream.processes.launching import Launcher
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until
 from nemesis.disks import BALLAST, small_disk
+from tests.region_processes import FIRST_DRAW
 
 ENTRIES = 3_000
 DISK_KIB = 256 << 10
-FIRST_DRAW = """
-import runpy, secrets
-drawn = secrets.randbits
-def draw(bits):
-    secrets.randbits = drawn
-    return 7
-secrets.randbits = draw
-runpy.run_module("crdtstream", run_name="__main__", alter_sys=True)
-"""
 
 
 @contextmanager

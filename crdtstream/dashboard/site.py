@@ -4,7 +4,7 @@ a test compares them.
 
 from __future__ import annotations
 
-# A name for examples (RFC 2606): the site is built from docs/ and served by whoever runs the regions.
+# A reserved name (RFC 2606): operators build the site from docs/, serve it, and give its address with --docs.
 SITE = "https://docs.crdtstream.example/"
 
 ALERTS = "operations/#alerts"

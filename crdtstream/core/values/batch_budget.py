@@ -102,7 +102,7 @@ class BatchBudget:
         assert self.cut_bytes > 0 and self.cut_bytes + self.small_bytes <= self.bytes_max, "what is small does not fit"
 
 
-# Texts of errors, for whoever refuses what does not fit
+# Texts of errors about what does not fit
 
 
 def excess(budget: BatchBudget, what: str, byte_count: int, advice: str) -> str:
