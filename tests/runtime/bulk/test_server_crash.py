@@ -72,18 +72,22 @@ def has_published(region: RegionProcess, before: int) -> bool:
 def test_a_batch_whose_region_was_killed_is_there_once(region: RegionProcess, fsync: str) -> None:
     client = Client(region, fsync)
     before = 0
-    # Killed again and again, each time a little further on.
+    # Killed again and again, each time a little further on. What the kills leave may be published before the next one
+    # comes, where the test has to wait for a busy machine; of the whole batch there is too much for that.
     for _ in range(3):
         call = client.stub.Publish.future(client.publish_of([client.stage(0), client.stage(1)]))
         until(partial(has_published, region, before), "rows are published")
         region.kill()
-        assert call.exception() is not None
+        call.exception()
         client.channel.close()
         client = Client(region, fsync)
         found = client.values()
         assert len(found) == rows_published(region), "rows and ledger differ"
-        assert before < len(found) < 2 * ROWS, "the kill came too late for this test"
+        assert before < len(found)
+        assert before or len(found) < 2 * ROWS, "no kill came while rows were published"
         before = len(found)
+        if before == 2 * ROWS:
+            break
     published = client.stub.Publish(client.publish_of([client.stage(0), client.stage(1)]), timeout=DEADLINE_S)
     assert published.added == 2 * ROWS - before
     wanted = [b"%d.%d" % (partition, at) for partition in range(2) for at in range(ROWS)]
