@@ -116,7 +116,7 @@ PARTITIONED = (
     Mutation(
         "a put is answered before its message is here",
         "partitions/order.py",
-        "            if now_ms >= one.held.until_ms or is_here(one):\n",
+        "            if elapsed_ms >= one.held.until_ms or is_here(one):\n",
         "            if one is not None or is_here(one):\n",
         "order by key",
         alone=True,

@@ -61,7 +61,9 @@ class OrderPeer(Protocol):
 
 
 class HeldCall:
-    """A call that is not sent yet."""
+    """A call that is not sent yet. It waits until the region has served for so long: a clock that is set forward would
+    end the wait, and with it the order.
+    """
 
     __slots__ = ("call", "number", "until_ms")
 
@@ -104,12 +106,12 @@ class Forwarded:
         else:
             self._replies.append((held.number, reply))
 
-    def drain(self, now_ms: int, is_here: Callable[[HeldReply], bool]) -> list[tuple[int, HomeReply]]:
+    def drain(self, elapsed_ms: int, is_here: Callable[[HeldReply], bool]) -> list[tuple[int, HomeReply]]:
         """The replies that are to be handed on, each with the number of its call."""
         found, self._replies = self._replies, []
         waiting, self._held = self._held, []
         for one in waiting:
-            if now_ms >= one.held.until_ms or is_here(one):
+            if elapsed_ms >= one.held.until_ms or is_here(one):
                 found.append((one.held.number, one.reply))
             else:
                 self._held.append(one)

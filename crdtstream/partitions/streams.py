@@ -89,7 +89,7 @@ class Links(Protocol):
 
     def ask(self, region: int, payload: bytes, now_ms: int) -> int: ...
 
-    def linked_ms(self, region: int, now_ms: int) -> int: ...
+    def unlinked_ms(self, region: int) -> int: ...
 
     def sessions(self) -> Sequence[OrderPeer]: ...
 
@@ -140,6 +140,10 @@ class PartitionedStreams:
     @property
     def _now_ms(self) -> int:
         return self._replica.keyspace.now_ms
+
+    @property
+    def _elapsed_ms(self) -> int:
+        return self._context.clock.elapsed_ms
 
     # Streams
 
@@ -250,7 +254,7 @@ class PartitionedStreams:
     def submit(self, call: HomeCall) -> int:
         """Carry out this call here, or forward it; returns its number, under which the reply will be."""
         number = self._links.forwarding.next_number()
-        self._route(HeldCall(number, call, self._now_ms + self._context.limits.forward_timeout_ms))
+        self._route(HeldCall(number, call, self._elapsed_ms + self._context.limits.forward_timeout_ms))
         return number
 
     def _route(self, held: HeldCall) -> None:
@@ -263,7 +267,7 @@ class PartitionedStreams:
             return
         if not self._must_wait(served, home, held.call):
             self._forward(home, held)
-        elif self._now_ms < held.until_ms:
+        elif self._elapsed_ms < held.until_ms:
             self.held.append(held)
         else:
             self._replies.append((held.number, BEHIND))
@@ -280,7 +284,7 @@ class PartitionedStreams:
         try:
             self._replies.append((held.number, self._perform(served, held.call)))
         except Unplaced:
-            if self._now_ms >= held.until_ms:
+            if self._elapsed_ms >= held.until_ms:
                 raise
             self.held.append(held)
 
@@ -301,8 +305,8 @@ class PartitionedStreams:
     def _takes_over(self, home: int) -> bool:
         """True if the home has been silent for so long that this region becomes the home."""
         after_ms = self._context.limits.takeover_ms
-        linked_ms = max(self._links.linked_ms(home, self._now_ms), self._began_ms)
-        return after_ms > 0 and self._began_ms > 0 and self._now_ms - linked_ms > after_ms
+        silent_ms = min(self._links.unlinked_ms(home), self._elapsed_ms)
+        return after_ms > 0 and self._began_ms > 0 and silent_ms > after_ms
 
     def drain_replies(self) -> list[tuple[int, HomeReply]]:
         """The replies that came since the last call of this method, each with the number of its call."""
@@ -310,7 +314,7 @@ class PartitionedStreams:
         self._replies = []
         for asked, payload in self._links.forwarding.drain_replies():
             self._forwarded.receive(asked, payload)
-        return found + self._forwarded.drain(self._now_ms, self._is_here)
+        return found + self._forwarded.drain(self._elapsed_ms, self._is_here)
 
     def _is_here(self, reply: HeldReply) -> bool:
         """True if this region has the messages that the reply tells of, and none is to be numbered again."""

@@ -388,10 +388,9 @@ class Node:
 
     def _set_clock(self, now_ms: int) -> None:
         """Set the time; deadlines move with a clock that was set back, so that no client waits longer than it asked."""
-        keyspace = self.replica.keyspace
-        if now_ms < keyspace.now_ms:
+        if now_ms < self.replica.keyspace.now_ms:
             self.context.set_back(now_ms)
-        keyspace.now_ms = now_ms
+        self.context.clock.advance(now_ms)
 
     def reseed(self, seed: int) -> None:
         """Derive the number of the next origin, if there will be one, from this seed."""

@@ -19,7 +19,7 @@ from crdtstream.partitions.order import BEHIND, NOT_REACHED, Forwarded, HeldCall
 from crdtstream.partitions.streams import UPKEEP_MS
 from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, NewMessage, Refused, Stamp
 from crdtstream.settings.config import Limits
-from tests.partitions.region_streams import NOTHING_READ, STREAM, Regions, code_of, read_to
+from tests.partitions.region_streams import HOUR_MS, NOTHING_READ, STREAM, Regions, code_of, read_to
 
 TOLD = PutReply([Stamp(0, 3, 1_000)], ToldVector((7, 12), 2))
 
@@ -66,10 +66,22 @@ def test_a_put_that_waited_for_too_long_was_not_sent() -> None:
     split(regions)
     regions.sync()
     call = regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"next")]))
-    regions.machines[1].node.tick(regions.clock_ms(1) + 200)
+    regions.tick(200)
     assert regions.replies(1)[call] == BEHIND
     live(regions)
     assert b"next" not in order_of(regions, 2)
+
+
+def test_a_clock_that_is_set_forward_ends_no_wait() -> None:
+    regions = Regions(2)
+    split(regions)
+    regions.sync()
+    call = regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"next")]))
+    regions.machines[1].skew_ms = HOUR_MS
+    regions.tick_one(1)
+    assert call not in regions.replies(1), "it goes on to wait"
+    live(regions)
+    assert isinstance(regions.replies(1)[call], PutReply)
 
 
 def test_other_partitions_and_other_calls_do_not_wait() -> None:
@@ -115,7 +127,7 @@ def test_a_home_that_cannot_number_again_refuses_in_the_end() -> None:
     regions.streams(1).take_over(STREAM)
     regions.turn(1)
     call = regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"next")]))
-    regions.machines[1].node.tick(regions.clock_ms(1) + 200)
+    regions.tick(200)
     with pytest.raises(Refused, match="numbering again") as caught:
         expect(regions.replies(1)[call], PutReply)
     assert caught.value.code == UNWRITABLE

@@ -98,6 +98,21 @@ def test_a_region_takes_over_after_a_silence_when_it_gets_a_call() -> None:
     assert regions.streams(2).home(STREAM) == 2
 
 
+def test_a_clock_that_is_set_forward_is_no_silence_of_the_home() -> None:
+    regions = Regions(2, limits=Limits(segment_bytes_max=1 << 16, takeover_ms=10_000))
+    regions.put(1, b"a")
+    regions.live(60_000)
+    regions.cut(1, 2)
+    regions.live(1_000)
+    regions.machines[2].skew_ms = 3_600_000
+    with pytest.raises(Refused):
+        regions.put(2, b"b")
+    regions.live(1_000)
+    with pytest.raises(Refused):
+        regions.put(2, b"b")
+    assert regions.streams(2).home(STREAM) == 1
+
+
 def test_what_both_sides_of_a_split_numbered_is_kept_and_numbered_once() -> None:
     regions = Regions(3)
     regions.put(1, b"a")

@@ -42,7 +42,7 @@ from crdtstream.settings.live import Settings
 from crdtstream.status.availability import Standing
 from crdtstream.status.events import Notice
 
-NEVER_MS: Final = -(1 << 63)
+NEVER_MS: Final = 1 << 62
 # A transfer for which there was no room is tried again after `transfer_keep_ms` divided by this.
 RESTS: Final = 4
 
@@ -382,6 +382,7 @@ class Exchange:
         if stalled_ms:
             for session in self._links.values():
                 session.excuse(stalled_ms)
+            self._left_ms = {region: min(left_ms + stalled_ms, now_ms) for region, left_ms in self._left_ms.items()}
 
     def _raise_life(self, now_ms: int) -> None:
         """Raise this region's sign of life once per heartbeat, and at once if the clock was set back."""
@@ -453,9 +454,14 @@ class Exchange:
         counted = self._applied.members.counted(self._applied.origin, self.birth.founders_left())
         return [origin for origin in counted if region_of(origin) not in linked]
 
-    def linked_ms(self, region: int, now_ms: int) -> int:
-        """When that region was last linked; a link that one side keeps refusing counts too."""
-        return now_ms if region in self.greeted() else self._left_ms.get(region, NEVER_MS)
+    def unlinked_ms(self, region: int) -> int:
+        """For how long that region has not been linked, without the stalls of this one; NEVER_MS if it never was. A
+        link that one side keeps refusing counts too.
+        """
+        if region in self.greeted():
+            return 0
+        left_ms = self._left_ms.get(region)
+        return NEVER_MS if left_ms is None else max(0, self._ticked_ms - left_ms)
 
     def name_of(self, region: int) -> str:
         """Empty if it is not known."""

@@ -112,8 +112,7 @@ class StartOver:
             return (
                 f"region {name} is already starting over from region {self.source}: see INFO replication for progress"
             )
-        linked_ms = self._exchange.linked_ms(source, now_ms)
-        if now_ms - linked_ms >= self._settings.limits.peer_timeout_ms:
+        if self._exchange.unlinked_ms(source) >= self._settings.limits.peer_timeout_ms:
             return (
                 f"region {source} is not linked, so its state cannot be taken: CRDT.REGIONS shows why, and which"
                 " regions are linked"
