@@ -43,11 +43,14 @@ class Headline:
 
 @dataclass(frozen=True)
 class DigestRound:
-    """The digests that regions returned together, by region; and when they were equal last (0 for never)."""
+    """The digests that regions returned together, by region; and when they were equal last (0 for never). The first
+    round has not `ended` for a while after the start.
+    """
 
     digests: Mapping[int, str]
     vectors_equal: bool
     equal_s: float
+    ended: bool = True
 
     @property
     def are_equal(self) -> bool:
@@ -121,6 +124,10 @@ def since_text(digests: DigestRound, now_s: float, lag: int = 0) -> str:
     """Digests are told seldom: those that were equal are no longer, once a region lacks something."""
     if digests.are_equal and not lag:
         return "Their digests are equal."
+    if not digests.ended:
+        return "Their digests are being compared for the first time."
+    if not digests.equal_s and len(digests.digests) < 2:
+        return "Their digests could not be compared: fewer than two regions returned one."
     if not digests.equal_s:
         return "Their digests have not been equal since this dashboard began."
     return f"Their digests were equal {duration(1000 * (now_s - digests.equal_s))} ago."

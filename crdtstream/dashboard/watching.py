@@ -51,7 +51,7 @@ class Watch:
         self.readings: list[RegionReading] = [RegionReading(address) for address in addresses]
         self.history = SampleLog()
         self.picture = Picture()
-        self.digests = DigestRound({}, False, 0.0)
+        self.digests = DigestRound({}, False, 0.0, ended=False)
         self._logs: dict[int, VectorLog] = {}
         self._digest_from_s = 0.0
 

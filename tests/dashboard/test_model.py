@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, UNKNOWN, DigestRound, Place, places, verdict
 from crdtstream.observing.links import links
 from crdtstream.observing.reading import RegionReading
@@ -78,3 +80,16 @@ def test_a_link_is_down_if_either_side_says_so() -> None:
 
 def test_what_a_region_said_before_it_fell_silent_is_no_link() -> None:
     assert links([replace(reading(1, {}, row(2, "none")), error="gone")], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("digests", "text"),
+    [
+        (DigestRound({}, False, 0.0, ended=False), "Their digests are being compared for the first time."),
+        (NEVER, "Their digests could not be compared: fewer than two regions returned one."),
+        (DigestRound({1: "a", 2: "b"}, False, 0.0), "Their digests have not been equal since this dashboard began."),
+    ],
+)
+def test_digests_that_were_never_equal(digests: DigestRound, text: str) -> None:
+    assert verdict(two(), [], digests, 10.0).details == (text,)
+    assert verdict(two(late=4, late_ms=8_000), [], digests, 10.0).details[-1] == text
