@@ -131,8 +131,11 @@ def short_of_room(report: RegionReport) -> Iterable[str]:
         yield f"{report.name} refuses writes, its disk is full ({size(report.disk_free_bytes)} free):" + (
             f" {report.disk_remedy}"
         )
-    elif 0 < report.disk_free_bytes < 2 * report.log_bytes:
-        yield f"the disk of {report.name} is nearly full: {size(report.disk_free_bytes)} free"
+    elif report.disk_nearly_full:
+        yield (
+            f"the disk of {report.name} is nearly full: {size(report.disk_free_bytes)} free, the log takes"
+            f" {size(report.log_bytes)}"
+        )
     if report.memory_short:
         yield f"{report.name} refuses writes, its memory is at the limit of {size(report.memory_limit_bytes)}"
     if report.checkpoint_failed:

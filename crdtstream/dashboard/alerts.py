@@ -126,6 +126,9 @@ def of_room(report: RegionReport) -> list[Alert]:
     found: list[Alert] = []
     if report.disk_full:
         found.append(Alert("WritesRefused", CRITICAL, f"{name} refuses writes, its disk is full: {report.disk_remedy}"))
+    elif report.disk_nearly_full:
+        told = f"{size(report.disk_free_bytes)} free, the log takes {size(report.log_bytes)}"
+        found.append(Alert("DiskNearlyFull", WARNING, f"the disk of {name} is nearly full: {told}"))
     if report.memory_short:
         found.append(Alert("WritesRefused", CRITICAL, f"{name} refuses writes: its memory is at the limit"))
     elif report.memory_limit_bytes and report.memory_bytes > USED_MAX * report.memory_limit_bytes:

@@ -12,6 +12,7 @@ ALERTS = "operations/#alerts"
 PAGES = {
     "CertificateEnds": "security/#renewing-certificates",
     "DiskFillsUp": "recovery/#the-disk-is-full",
+    "DiskNearlyFull": "runbook/#the-disk-is-full",
     "LogDamaged": "recovery/#damage",
     "LogHeldBack": "operations/#members",
     "LoopLate": "operations/#slow-commands",

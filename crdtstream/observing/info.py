@@ -30,6 +30,7 @@ class RegionReport:
     disk_full: bool
     disk_free_bytes: int
     disk_needed_bytes: int
+    disk_reserve_bytes: int
     disk_remedy: str
     log_bytes: int
     log_held_bytes: int
@@ -51,6 +52,18 @@ class RegionReport:
     @property
     def memory_short(self) -> bool:
         return 0 < self.memory_limit_bytes <= self.memory_bytes
+
+    @property
+    def disk_nearly_full(self) -> bool:
+        """True if little is left, and writes go on. A region that starts does not know yet how much is free."""
+        return not self.disk_full and 0 < self.disk_free_bytes < self.disk_low_bytes
+
+    @property
+    def disk_low_bytes(self) -> int:
+        """Below this, little is left: a checkpoint rewrites what the log has gained, beside it, and a reserve that was
+        used is filled again before writes go on.
+        """
+        return 2 * (self.log_bytes + self.disk_reserve_bytes)
 
 
 def fields_of_info(reply: bytes) -> dict[str, str]:
@@ -94,6 +107,7 @@ def report_of(fields: Mapping[str, str]) -> RegionReport:
         disk_full=text("disk_full") == "1",
         disk_free_bytes=number("disk_free_bytes"),
         disk_needed_bytes=number("disk_needed_bytes"),
+        disk_reserve_bytes=number("disk_reserve_bytes"),
         disk_remedy=text("disk_remedy"),
         log_bytes=number("log_bytes"),
         log_held_bytes=number("log_held_bytes"),

@@ -66,7 +66,11 @@ def test_an_evicted_region_is_nobodys_failure() -> None:
     ("fields", "told"),
     [
         ({"disk_full": "1", "disk_free_bytes": "1024", "disk_remedy": "DEL"}, "its disk is full (1.0 KiB free): DEL"),
-        ({"disk_free_bytes": "3072", "log_bytes": "2048"}, "the disk of r1 is nearly full: 3.0 KiB free"),
+        (
+            {"disk_free_bytes": "3072", "log_bytes": "2048"},
+            "the disk of r1 is nearly full: 3.0 KiB free, the log takes 2.0 KiB",
+        ),
+        ({"disk_free_bytes": "3072", "disk_reserve_bytes": "2048"}, "the disk of r1 is nearly full: 3.0 KiB free"),
         ({"used_memory": "9", "maxmemory": "8"}, "its memory is at the limit of 8 B"),
         ({"rdb_last_bgsave_status": "err"}, "r1 cannot take a checkpoint"),
         ({"log_damages": "1"}, "a part of the log of r1 cannot be read"),

@@ -39,6 +39,8 @@ def found(*rows: LinkRow, error: str = "", late_ms: int = 0, **changes: Any) -> 
         ("LogDamaged", {"log_damages": 1}),
         ("CheckpointsFail", {"checkpoint_failed": True}),
         ("WritesRefused", {"disk_full": True}),
+        ("WritesRefused", {"disk_full": True, "log_bytes": 1 << 30}),
+        ("DiskNearlyFull", {"log_bytes": 500 << 20, "disk_reserve_bytes": 16 << 20}),
         ("WritesRefused", {"memory_bytes": 10, "memory_limit_bytes": 10}),
         ("MemoryHigh", {"memory_bytes": 95, "memory_limit_bytes": 100}),
         ("LogHeldBack", {"log_held_bytes": 1 << 30}),

@@ -32,6 +32,13 @@ def test_no_limit_of_memory_is_not_reached() -> None:
     assert not report_of({"used_memory": "300", "maxmemory": "0"}).memory_short
 
 
+def test_a_disk_is_nearly_full_before_it_is_full() -> None:
+    fields = {"log_bytes": "64", "disk_reserve_bytes": "16", "disk_full": "0"}
+    for free, nearly in (("0", False), ("1", True), ("159", True), ("160", False)):
+        assert report_of(fields | {"disk_free_bytes": free}).disk_nearly_full == nearly, free
+    assert not report_of(fields | {"disk_free_bytes": "1", "disk_full": "1"}).disk_nearly_full
+
+
 def test_pairs_and_vectors() -> None:
     assert pairs_of("region=1,link=none,reason=a=b; c") == {"region": "1", "link": "none", "reason": "a=b; c"}
     assert vector_of("") == {}

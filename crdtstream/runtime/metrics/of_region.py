@@ -46,6 +46,8 @@ def standing_families(context: Context) -> Iterator[Metric]:
     yield gauge("writable", "1 unless the disk is full.", standing.writable)
     meaning = "What must be free for writes to go on; 0 while they do."
     yield gauge("disk_needed_bytes", meaning, standing.volume.needed_bytes)
+    meaning = "Disk space that is kept for what frees space."
+    yield gauge("disk_reserve_bytes", meaning, standing.volume.reserve_bytes)
     yield gauge("memory_short", "1 if memory_bytes_max is reached, so that writes are refused.", standing.memory_short)
     meaning = "Resident memory."
     yield gauge("memory_resident_bytes", meaning, context.about.memory_bytes)
