@@ -24,9 +24,10 @@ from crdtstream.admin.settings import AdminSettings, print_json, run, state
 from crdtstream.admin.standing import HEALTHY, ClusterStanding, look
 from crdtstream.observing.certificates import DAY_S, first_end_s
 from crdtstream.observing.info import RegionReport
+from crdtstream.observing.lagging import LaggingGroup
 from crdtstream.observing.links import names_of
 from crdtstream.observing.reading import RedisPorts, RegionReading
-from crdtstream.observing.walking import LaggingGroup, Walks
+from crdtstream.observing.walking import Walks
 from crdtstream.observing.words import NOTHING, count, size
 
 INTERVAL_S = 2.0

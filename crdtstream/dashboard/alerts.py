@@ -18,8 +18,8 @@ from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
 from crdtstream.observing.rows import LinkRow
-from crdtstream.observing.walking import LaggingGroup
-from crdtstream.observing.words import duration, percent, size
+from crdtstream.observing.unread import UnreadGroups
+from crdtstream.observing.words import duration, percent, several, size
 
 CRITICAL, WARNING = "critical", "warning"
 UNLINKED_MS = 120_000
@@ -65,7 +65,7 @@ def alerts(
     for reading in readings:
         found += of_region(reading, moment.now_s)
         found += of_trends(reading.name, trends.of(reading.region), moment.steady_s)
-    found += [of_unread(group) for group in trends.unread()]
+    found += of_unread(trends.unread)
     found += [of_link(link, names) for link in links if not link.is_up and link.unlinked_ms > UNLINKED_MS]
     found += [
         Alert("PeerLags", WARNING, f"{place.name} is {duration(place.lag_ms)} behind")
@@ -91,9 +91,17 @@ def of_trends(name: str, trends: RegionTrends, now_s: float) -> list[Alert]:
     return found
 
 
-def of_unread(group: LaggingGroup) -> Alert:
-    named = f"the group {decoded(group.group)} of {decoded(group.key)} in {group.region}"
-    return Alert("GroupNotRead", WARNING, f"nobody reads {named}")
+def of_unread(unread: UnreadGroups) -> list[Alert]:
+    """One for each group that is shown, and one for all others."""
+    told = [
+        f"the group {decoded(group.group)} of {decoded(group.key)} in {group.region}"
+        + (" and others" if group.in_others else "")
+        for group in unread.shown
+    ]
+    more = unread.number - len(unread.shown)
+    if more > 0:
+        told.append(f"{several(more, 'more group')}: crdtstream admin groups lists them")
+    return [Alert("GroupNotRead", WARNING, f"nobody reads {named}") for named in told]
 
 
 def of_region(reading: RegionReading, now_s: float) -> list[Alert]:

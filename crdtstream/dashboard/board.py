@@ -11,6 +11,7 @@ from crdtstream.dashboard.visitors import Visitor, Visitors, needs_password
 from crdtstream.dashboard.watching import Watch
 from crdtstream.observing.access import Access
 from crdtstream.observing.reading import RedisPorts
+from crdtstream.observing.unread import MARKED_MAX
 from crdtstream.observing.walking import Walks
 
 # How long it is believed whether the default user needs a password.
@@ -24,8 +25,8 @@ class Board:
         self, nodes: Sequence[str], access: Access, may_act: bool = False, prometheus: str = "", site: str = SITE
     ) -> None:
         ports = RedisPorts(access)
-        self.walks = Walks(ports)
-        self.watch = Watch(ports, nodes, self.walks.of_each_region)
+        self.walks = Walks(ports, MARKED_MAX)
+        self.watch = Watch(ports, nodes, self.walks.unread)
         self.visitors = Visitors(access)
         self.may_act = may_act
         self.prometheus = prometheus
@@ -46,7 +47,7 @@ class Board:
 
     async def _walk(self) -> None:
         while True:
-            await asyncio.sleep(await self.walks.step(self.answering()))
+            await asyncio.sleep(await self.walks.step(self.answering(), self.watch.addresses.values()))
 
     def answering(self) -> dict[str, str]:
         """The addresses of the regions that answer, by their names."""

@@ -1,5 +1,4 @@
-"""What the last hour says, as far as alerts need it: starts, wrong passwords, a disk that fills up, groups that nobody
-reads. Pure.
+"""What the last hour says, as far as alerts need it: starts, wrong passwords, a disk that fills up. Pure.
 
 Times are seconds of a steady clock. A dashboard knows nothing from before its start, so what takes an hour to see is
 seen an hour later.
@@ -8,19 +7,17 @@ seen an hour later.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 
 from crdtstream.observing.info import RegionReport
-from crdtstream.observing.walking import LaggingGroup
+from crdtstream.observing.unread import UnreadGroups
 
 RESTARTS_S, RESTARTS_MAX = 900.0, 2
 GUESSES_S, GUESSES_MAX = 300.0, 20
 # A disk is looked at so often, for an hour; it fills up if it would be full so soon, for so long.
 DISK_STEP_S, DISK_KEPT_S = 30.0, 3600.0
 FULL_IN_S, FILLS_FOR_S = 4 * 3600.0, 900.0
-# No delivery for ten minutes, for a quarter of an hour.
-UNREAD_S, UNREAD_LAG = 1500.0, 1000
 
 TrendPoint = tuple[float, float]
 
@@ -94,28 +91,16 @@ class RegionTrends:
 
 
 class Trends:
-    """Those of all regions, by number, and of the groups that lag most."""
+    """Those of all regions, by number, and the groups that nobody reads."""
 
     def __init__(self) -> None:
         self._regions: dict[int, RegionTrends] = {}
-        # Where a group stood, and since when.
-        self._groups: dict[tuple[str, bytes, bytes], tuple[str, float]] = {}
-        self._unread: list[LaggingGroup] = []
+        self.unread = UnreadGroups()
 
-    def record(self, now_s: float, reports: Iterable[RegionReport], groups: Sequence[LaggingGroup]) -> None:
+    def record(self, now_s: float, reports: Iterable[RegionReport], unread: UnreadGroups) -> None:
         for report in reports:
             self._regions.setdefault(report.region, RegionTrends()).record(now_s, report)
-        late = [group for group in groups if group.lag > UNREAD_LAG]
-        self._groups = {group.place: self._standing(now_s, group) for group in late}
-        self._unread = [group for group in late if now_s - self._groups[group.place][1] >= UNREAD_S]
-
-    def _standing(self, now_s: float, group: LaggingGroup) -> tuple[str, float]:
-        before = self._groups.get(group.place)
-        return before if before is not None and before[0] == group.delivered else (group.delivered, now_s)
+        self.unread = unread
 
     def of(self, region: int) -> RegionTrends:
         return self._regions.get(region, RegionTrends())
-
-    def unread(self) -> Sequence[LaggingGroup]:
-        """The groups that have much to deliver and have delivered nothing for long."""
-        return self._unread

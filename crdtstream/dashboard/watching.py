@@ -17,7 +17,7 @@ from crdtstream.dashboard.trends import Trends
 from crdtstream.observing.info import Vector, fields_of_info, union, vector_of
 from crdtstream.observing.links import RegionLink, links
 from crdtstream.observing.reading import RedisPorts, RegionReading, read_all
-from crdtstream.observing.walking import LaggingGroup
+from crdtstream.observing.unread import UnreadGroups
 
 ROUND_S = 2.0
 DIGEST_S = 4.0
@@ -37,16 +37,16 @@ class Picture:
 
 
 class Watch:
-    """What all visitors are shown; a process has one. `lagging` are the groups that lag most in each region."""
+    """What all visitors are shown; a process has one. `unread` are the groups that nobody reads."""
 
     def __init__(
         self,
         ports: RedisPorts,
         addresses: Sequence[str],
-        lagging: Callable[[], Sequence[LaggingGroup]] = tuple,
+        unread: Callable[[], UnreadGroups] = UnreadGroups,
     ) -> None:
         self.ports = ports
-        self._lagging = lagging
+        self._unread = unread
         self._trends = Trends()
         self.readings: list[RegionReading] = [RegionReading(address) for address in addresses]
         self.history = SampleLog()
@@ -77,7 +77,7 @@ class Watch:
         reports = [each.report for each in self.readings if each.answers and each.report is not None]
         for report in reports:
             self._logs.setdefault(report.region, VectorLog()).record(now_s, report.vector)
-        self._trends.record(now_s, reports, self._lagging())
+        self._trends.record(now_s, reports, self._unread())
         self.picture = self._draw(now_s)
         self.history.record(time.time(), self._samples())
 

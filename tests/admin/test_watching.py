@@ -13,7 +13,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import pytest
@@ -129,7 +129,7 @@ class EndlessWalks(Walks):
 
     steps = 0
 
-    async def step(self, addresses: dict[str, str]) -> float:
+    async def step(self, addresses: dict[str, str], known: Iterable[str] = ()) -> float:
         self.steps += 1
         await asyncio.sleep(0.01)
         return 0.0

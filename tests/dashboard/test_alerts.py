@@ -12,10 +12,11 @@ import pytest
 from crdtstream.dashboard.alerts import CRITICAL, Alert, AlertTime, alerts
 from crdtstream.dashboard.model import places
 from crdtstream.dashboard.site import SITE
-from crdtstream.dashboard.trends import FILLS_FOR_S, UNREAD_LAG, UNREAD_S, Trends
+from crdtstream.dashboard.trends import FILLS_FOR_S, Trends
+from crdtstream.observing.lagging import LaggingGroup
 from crdtstream.observing.links import links
 from crdtstream.observing.rows import LinkRow
-from crdtstream.observing.walking import LaggingGroup
+from crdtstream.observing.unread import UnreadGroups
 from tests.dashboard.cluster import reading, report, row
 from tests.tidy import ROOT
 
@@ -68,14 +69,23 @@ def test_a_peer_without_room() -> None:
 
 def test_rules_about_the_last_hour() -> None:
     trends, one = Trends(), reading(1, {})
-    unread = LaggingGroup("east", b"orders", b"<b>", UNREAD_LAG + 1, 0, "", "5-1")
+    unread = UnreadGroups([LaggingGroup("east", b"orders", b"<b>", 2_000, 0, "", "5-1")], 1)
     for step in range(100):
         now = report(1, {}, run_id=str(step // 25), passwords_denied=10 * step)
-        trends.record(9.0 * step, [replace(now, disk_free_bytes=GIB - (step << 22))], [unread])
-    trends.record(UNREAD_S, [], [unread])
+        trends.record(9.0 * step, [replace(now, disk_free_bytes=GIB - (step << 22))], unread)
     found = alerts([one], [], [], trends, AlertTime(2 * FILLS_FOR_S, NOW_S))
     assert [alert.rule for alert in found] == ["DiskFillsUp", "GroupNotRead", "PasswordsGuessed", "RegionRestarts"]
     assert found[1].text == "nobody reads the group <b> of orders in east"
+
+
+def test_groups_that_nobody_reads_are_few_rows() -> None:
+    trends = Trends()
+    shown = LaggingGroup("east", b"orders", b"billing", 2_000, 0, "", in_others=True)
+    trends.record(0.0, [], UnreadGroups([shown], 8_001))
+    assert [alert.text for alert in alerts([], [], [], trends, AlertTime(0.0, NOW_S))] == [
+        "nobody reads 8,000 more groups: crdtstream admin groups lists them",
+        "nobody reads the group billing of orders in east and others",
+    ]
 
 
 def test_critical_ones_come_first() -> None:

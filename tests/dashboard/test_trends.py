@@ -10,20 +10,12 @@ from crdtstream.dashboard.trends import (
     FILLS_FOR_S,
     GUESSES_MAX,
     RESTARTS_S,
-    UNREAD_LAG,
-    UNREAD_S,
     RegionTrends,
     Trend,
-    Trends,
 )
-from crdtstream.observing.walking import LaggingGroup
 from tests.dashboard.cluster import report
 
 GIB = 1 << 30
-
-
-def group(lag: int, delivered: str) -> LaggingGroup:
-    return LaggingGroup("east", b"orders", b"billing", lag, 0, "", delivered)
 
 
 def test_a_line_is_followed() -> None:
@@ -79,16 +71,3 @@ def test_a_disk_that_fills_up() -> None:
     disk(fast, 100_000, FILLS_FOR_S + 60)
     assert (slow.fills_up(FILLS_FOR_S + 60), fast.fills_up(FILLS_FOR_S + 60)) == (False, True)
     assert not fast.fills_up(FILLS_FOR_S), "not for long enough"
-
-
-def test_a_group_that_nobody_reads() -> None:
-    trends = Trends()
-    for now_s, late, told in (
-        (0.0, group(UNREAD_LAG + 1, "5-1"), 0),
-        (UNREAD_S - 1, group(UNREAD_LAG + 500, "5-1"), 0),
-        (UNREAD_S, group(UNREAD_LAG + 500, "5-1"), 1),
-        (UNREAD_S + 1, group(UNREAD_LAG + 400, "6-1"), 0),
-        (3 * UNREAD_S, group(UNREAD_LAG, "6-1"), 0),
-    ):
-        trends.record(now_s, [], [late])
-        assert len(trends.unread()) == told, now_s

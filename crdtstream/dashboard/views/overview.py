@@ -12,9 +12,10 @@ from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, DigestRound, Headl
 from crdtstream.dashboard.nodes import Tag, badge, figure, link, meter, node, panel, remark, table
 from crdtstream.observing.certificates import end_text, first_end_s, is_soon
 from crdtstream.observing.info import RegionReport
+from crdtstream.observing.lagging import LaggingGroup
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
-from crdtstream.observing.walking import LaggingGroup
+from crdtstream.observing.unread import MARKED_MAX
 from crdtstream.observing.words import NOTHING, age_ms, count, duration, percent, several, size
 
 MARKS = {AGREE: "✓", BEHIND: "…", DIFFER: "✕"}
@@ -153,7 +154,8 @@ def restarts(reading: RegionReading) -> str:
     return f"{own[0]} · up {up}" if own else f"up {up}"
 
 
-def lagging(groups: Sequence[LaggingGroup], is_complete: bool, now_ms: int) -> Tag:
+def lagging(groups: Sequence[LaggingGroup], is_complete: bool, now_ms: int, crowded: Sequence[str] = ()) -> Tag:
+    """`crowded` are the regions in which more groups lag than are watched."""
     rows = [
         (
             link(shown(each.group), url("/group", key=each.key, group=each.group)),
@@ -165,11 +167,17 @@ def lagging(groups: Sequence[LaggingGroup], is_complete: bool, now_ms: int) -> T
         )
         for each in groups
     ]
-    told = None if is_complete else remark("The streams are still being visited; more may follow.")
+    told = [] if is_complete else [remark("The streams are still being visited; more may follow.")]
+    told += [unwatched(crowded)] if crowded else []
     if not rows:
-        return panel("Groups that lag most", told or remark("Every group has delivered all there is."))
+        return panel("Groups that lag most", *(told or [remark("Every group has delivered all there is.")]))
     heads = ("group", "stream", "in", "lag, entries", "lag, time", "pending")
-    return panel("Groups that lag most", table(heads, rows), told)
+    return panel("Groups that lag most", table(heads, rows), *told)
+
+
+def unwatched(crowded: Sequence[str]) -> Tag:
+    where = " and ".join(crowded)
+    return remark(f"In {where}, more than {MARKED_MAX:,} groups lag: GroupNotRead does not watch the others.")
 
 
 def late_text(entry_id: str, now_ms: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from crdtstream.dashboard.alerts import Alert
 from crdtstream.dashboard.model import DigestRound, Headline, places
 from crdtstream.dashboard.views import overview
+from crdtstream.observing.lagging import LaggingGroup
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
-from crdtstream.observing.walking import LaggingGroup
 from tests.dashboard.cluster import reading
 
 NOW_S = 1_800_000_000.0
@@ -59,6 +59,11 @@ def test_each_lagging_group_stands_with_its_stream() -> None:
     urls = [each.attributes["href"] for each in made.all() if each.tag == "a"]
     assert urls == ["/group?key=orders%20%FF&group=%3Cb%3E", "/stream?key=orders%20%FF"]
     assert "more may follow" in " ".join(overview.lagging([], False, 0).texts())
+
+
+def test_groups_that_are_not_watched_are_not_concealed() -> None:
+    (told,) = [text for text in overview.lagging([], True, 0, ["east", "west"]).texts() if "GroupNotRead" in text]
+    assert told == "In east and west, more than 10,000 groups lag: GroupNotRead does not watch the others."
 
 
 def test_alerts_have_their_page() -> None:
