@@ -1,16 +1,21 @@
-"""How comparisons are shown: as a table, or as JSON; both end the command with the comparison's exit code."""
+"""How comparisons are shown: as a table, or as JSON; both end the command with the comparison's exit code.
+
+A table has a column for each region; where that is wider than the screen, it has a row for each value instead.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
-from crdtstream.admin.comparison import AGREE, RegionComparison
+from crdtstream.admin.comparison import AGREE, ComparisonRow, RegionComparison
 from crdtstream.admin.settings import print_json, state
 
 REFUSED = 2
+ALL = "all"
 
 
 def finish(
@@ -26,7 +31,7 @@ def finish(
     if settings.as_json:
         print_json(as_json(title, comparison) | (notes or {}))
     else:
-        settings.console.print(as_table(title, comparison) if table is None else table)
+        settings.console.print(fitting(title, comparison, settings.console) if table is None else table)
         if caption:
             settings.console.print(caption)
     raise typer.Exit(comparison.code)
@@ -48,6 +53,13 @@ def as_json(title: str, comparison: RegionComparison) -> dict[str, Any]:
     }
 
 
+def fitting(title: str, comparison: RegionComparison, console: Console) -> Table:
+    """The table that can be read on this screen."""
+    wide = as_table(title, comparison)
+    needed = wide.__rich_measure__(console, console.options.update(max_width=1 << 16)).maximum
+    return wide if needed <= console.width else by_value(title, comparison)
+
+
 def as_table(title: str, comparison: RegionComparison) -> Table:
     table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("")
@@ -60,3 +72,26 @@ def as_table(title: str, comparison: RegionComparison) -> Table:
     if not comparison.rows:
         table.caption = "nothing to show: the regions agree"
     return table
+
+
+def by_value(title: str, comparison: RegionComparison) -> Table:
+    """A row for each value of a field, and which regions have it."""
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    table.add_column("")
+    table.add_column("field", overflow="fold")
+    table.add_column("regions", overflow="fold", max_width=32)
+    table.add_column("value", overflow="fold")
+    for row in comparison.rows:
+        style = "bold red" if row.differs else ""
+        for number, (value, regions) in enumerate(regions_by_value(row, comparison.regions)):
+            head = ("", "") if number else ("≠" if row.differs else "", row.field)
+            table.add_row(*head, regions, value, style=style)
+    return table
+
+
+def regions_by_value(row: ComparisonRow, regions: list[str]) -> list[tuple[str, str]]:
+    """The values, in the order of the regions, each with the names of those that have it."""
+    found: dict[str, list[str]] = {}
+    for region, cell in zip(regions, row.cells, strict=True):
+        found.setdefault(str(cell), []).append(region)
+    return [(value, ALL if len(found) == 1 else ", ".join(names)) for value, names in found.items()]

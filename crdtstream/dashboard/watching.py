@@ -60,6 +60,11 @@ class Watch:
         """The Redis addresses of the regions that are asked, by their names, in the order of their numbers."""
         return {reading.name: reading.address for reading in self.readings}
 
+    @property
+    def crowded(self) -> Sequence[str]:
+        """The regions in which more groups lag than are watched."""
+        return self._trends.unread.crowded
+
     async def run(self) -> None:
         """Until it is cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -37,6 +37,6 @@ def show(board: Board, mount: Mount) -> None:
         view.banner(picture.verdict),
         view.picture(picture.places, picture.links) if picture.places else None,
         view.alarms(picture.alerts, board.site),
-        view.lagging(board.walks.groups(), board.walks.is_complete(), now_ms, board.walks.unread().crowded),
+        view.lagging(board.walks.groups(), board.walks.is_complete(), now_ms, watch.crowded),
         view.regions(picture.readings, picture.places, watch.digests, now_ms / 1000),
     )
