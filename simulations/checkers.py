@@ -26,6 +26,7 @@ from simulations.partition_checkers import (
     SilentOwner,
 )
 from simulations.room_checkers import WaitsForRoom
+from simulations.session_checkers import ReadsItsWrites
 from simulations.state_checkers import (
     AuditsAgree,
     Convergence,
@@ -80,6 +81,7 @@ def all_checkers() -> list[Checker]:
         Dense(),
         KeptForRetention(),
         OrderByKey(),
+        ReadsItsWrites(),
     ]
 
 

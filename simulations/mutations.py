@@ -25,6 +25,7 @@ from simulations.broken_disks import FULL_DISKS
 from simulations.broken_lines import MUTATIONS, Mutation
 from simulations.broken_partitions import PARTITIONED
 from simulations.broken_rooms import ROOMS
+from simulations.broken_sessions import SESSIONS
 from simulations.checkers import all_checkers, run_checked
 from simulations.history import Violation
 from simulations.settings import Settings, draw_settings
@@ -44,7 +45,7 @@ class Catch:
     text: str
 
 
-ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS)
+ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 

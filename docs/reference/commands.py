@@ -47,6 +47,8 @@ EXPLAINED = {
     "crdt.homes": "oci.md#homes",
     "crdt.takeover": "oci.md#homes",
     "crdt.vector": "operations.md#comparing-regions",
+    "crdt.token": "sessions.md#tokens",
+    "crdt.await": "sessions.md#tokens",
 }
 HEAD = """\
 # Commands

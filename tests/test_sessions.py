@@ -1,0 +1,128 @@
+"""Tokens on simulated regions: a client that moves finds what it has seen, however it gets there."""
+
+from __future__ import annotations
+
+import random
+
+from crdtstream.core.values.entry_id import LIBERAL
+from crdtstream.scenarios.reply import Value, read_reply
+from simulations.cluster import CLIENT, Cluster
+
+WAITING = None
+
+
+def ask(cluster: Cluster, number: int, text: str) -> Value:
+    reply = cluster.execute(number, text.encode().split())
+    assert reply is not None, f"{text} waits"
+    return read_reply(reply)
+
+
+def token_of(cluster: Cluster, number: int) -> bytes:
+    return str(ask(cluster, number, "CRDT.TOKEN")).encode()
+
+
+def start_await(cluster: Cluster, number: int, token: bytes, timeout_ms: int = 0) -> bytes | None:
+    return cluster.execute(number, [b"CRDT.AWAIT", token, b"%d" % timeout_ms])
+
+
+def test_a_client_that_moves_reads_its_writes() -> None:
+    cluster = Cluster(3, LIBERAL)
+    ask(cluster, 1, "XADD s * f v")
+    token = token_of(cluster, 1)
+    assert start_await(cluster, 2, token) is WAITING
+    cluster.sync()
+    assert cluster.pop_reply(2) == b"+OK\r\n"
+    assert ask(cluster, 2, "XLEN s") == 1
+
+
+def test_what_was_only_read_is_awaited_too() -> None:
+    """Region 2 writes, region 1 shows it, and region 3 has no link to region 2."""
+    cluster = Cluster(3, LIBERAL)
+    cluster.sync()
+    cluster.cut(2, 3)
+    ask(cluster, 2, "XADD s * f v")
+    cluster.sync(1, 2)
+    token = token_of(cluster, 1)
+    assert start_await(cluster, 3, token) is WAITING
+    cluster.sync(1, 3)
+    assert cluster.pop_reply(3) == b"+OK\r\n"
+    assert ask(cluster, 3, "XLEN s") == 1
+
+
+def test_a_token_is_short_once_its_region_has_written() -> None:
+    cluster = Cluster(2, LIBERAL)
+    for _ in range(5):
+        cluster.restart(2)
+        ask(cluster, 2, "XADD s * f v")
+        cluster.sync()
+    whole = len(token_of(cluster, 2))
+    ask(cluster, 1, "XADD s * f v")
+    assert len(token_of(cluster, 1)) < whole + 10 < 60
+
+
+def test_a_token_survives_a_state_transfer() -> None:
+    cluster = Cluster(2, LIBERAL)
+    cluster.sync()
+    cluster.cut(1, 2)
+    ask(cluster, 1, "XADD s * f v")
+    token = token_of(cluster, 1)
+    assert start_await(cluster, 2, token) is WAITING
+    cluster.machines[1].cut_log()
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert cluster.pop_reply(2) == b"+OK\r\n"
+    assert ask(cluster, 2, "XLEN s") == 1
+
+
+def test_a_restart_that_loses_nothing_is_waited_for() -> None:
+    """Region 2 has evicted region 1's earlier origin before it has all of its effects."""
+    cluster = Cluster(2, LIBERAL)
+    cluster.sync()
+    cluster.cut(1, 2)
+    ask(cluster, 1, "XADD s * f v")
+    token = token_of(cluster, 1)
+    cluster.machines[1].sync()
+    cluster.restart(1)
+    assert start_await(cluster, 2, token) is WAITING
+    cluster.heal(1, 2)
+    cluster.live(3_000)
+    assert cluster.pop_reply(2) == b"+OK\r\n"
+
+
+def test_a_write_that_power_took_is_lost() -> None:
+    cluster = Cluster(3, LIBERAL)
+    cluster.live(1_000)
+    cluster.cut(1, 2)
+    cluster.cut(1, 3)
+    ask(cluster, 1, "XADD s * f v")
+    token = token_of(cluster, 1)
+    cluster.lose_power(1, random.Random(0), 0.0)
+    assert start_await(cluster, 2, token) is WAITING
+    cluster.heal(1, 2)
+    cluster.heal(1, 3)
+    cluster.live(5_000)
+    reply = cluster.pop_reply(2)
+    assert reply is not None and reply.startswith(b"-LOST no member has the write 1."), reply
+    again = start_await(cluster, 1, token)
+    assert again is not None and again.startswith(b"-LOST"), again
+
+
+def test_a_write_that_another_region_has_is_not_lost() -> None:
+    """Region 1 loses what it had sent to region 3 alone, which is away."""
+    cluster = Cluster(3, LIBERAL)
+    cluster.live(1_000)
+    cluster.cut(1, 2)
+    cluster.cut(2, 3)
+    ask(cluster, 1, "XADD s * f v")
+    token = token_of(cluster, 1)
+    cluster.carry(1, 3)
+    cluster.cut(1, 3)
+    cluster.lose_power(1, random.Random(0), 0.0)
+    cluster.heal(1, 2)
+    assert start_await(cluster, 2, token) is WAITING
+    cluster.live(5_000)
+    assert cluster.pop_reply(2) is None
+    cluster.heal(2, 3)
+    cluster.live(1_000)
+    assert cluster.pop_reply(2) == b"+OK\r\n"
+    assert cluster.machines[2].node.context.clients[CLIENT].parked is False
