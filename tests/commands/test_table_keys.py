@@ -31,13 +31,13 @@ REQUESTS = """
 """
 # What is about no key in particular; it is answered without rights to any, as in Redis.
 WHOLE = """
-    CRDT.DIGEST | CRDT.REGIONS | CRDT.VECTOR | CRDT.MEMBERS | CRDT.HOMES | DBSIZE | KEYS * | SCAN 0 | RANDOMKEY
-    FLUSHALL | FLUSHDB | SWAPDB 0 1 | INFO keyspace | MEMORY STATS
+    CRDT.DIGEST | CRDT.REGIONS | CRDT.VECTOR | CRDT.MEMBERS | CRDT.HOMES | CRDT.TOKEN | DBSIZE | KEYS * | SCAN 0
+    RANDOMKEY | FLUSHALL | FLUSHDB | SWAPDB 0 1 | INFO keyspace | MEMORY STATS
 """
 # As in Redis, its keys are read, though what a group has delivered changes.
 READS_A_GROUP = "XREADGROUP"
 # Those that need another region, a disk or another process; none is given a key.
-ELSEWHERE = {"crdt.evict", "crdt.leave", "crdt.startover", "crdt.takeover", "crdt.backup"}
+ELSEWHERE = {"crdt.await", "crdt.evict", "crdt.leave", "crdt.startover", "crdt.takeover", "crdt.backup"}
 
 
 def lines(text: str) -> list[str]:
