@@ -129,11 +129,11 @@ def memory(report: RegionReport) -> Tag:
 
 
 def disk(report: RegionReport) -> Tag:
-    """How much of what is free has to stay free for writes to go on; that is known only while they do not."""
+    """How much has to be free, for writes to go on or for the disk not to be nearly full, of what is."""
     told = f"{size(report.disk_free_bytes)} free, log {size(report.log_bytes)}"
     if report.disk_needed_bytes:
         told += f", needs {percent(report.disk_needed_bytes, report.disk_free_bytes)}"
-    return meter(report.disk_needed_bytes, report.disk_free_bytes, told)
+    return meter(report.disk_needed_bytes or report.disk_low_bytes, report.disk_free_bytes, told)
 
 
 def certificate(report: RegionReport, now_s: float) -> Tag | str:

@@ -8,7 +8,7 @@ from crdtstream.dashboard.views import overview
 from crdtstream.observing.lagging import LaggingGroup
 from crdtstream.observing.links import RegionLink
 from crdtstream.observing.reading import RegionReading
-from tests.dashboard.cluster import reading
+from tests.dashboard.cluster import reading, report
 
 NOW_S = 1_800_000_000.0
 NO_DIGESTS = DigestRound({}, False, 0.0)
@@ -20,6 +20,18 @@ def test_a_region_with_its_room() -> None:
     texts = list(overview.regions(readings, places(readings, {2: 4_000}), digests, NOW_S).texts())
     for text in ("95 B of 100 B", "abcdef01", "3 · 4 s", "refuses writes", "2 · up 0 ms"):
         assert text in texts
+
+
+def test_the_bar_of_a_disk_is_full_where_the_disk_is_nearly_full() -> None:
+    for fields, width in (
+        ({"log_bytes": 1 << 28}, "50.0%"),
+        ({"log_bytes": 1 << 28, "disk_reserve_bytes": 1 << 28}, "100.0%"),
+        ({"log_bytes": 1 << 29, "disk_full": True, "disk_needed_bytes": 1 << 28}, "25.0%"),
+    ):
+        bars = [
+            each for each in overview.disk(report(1, {}, **fields)).all() if "fill" in each.attributes.get("class", "")
+        ]
+        assert [bar.attributes["style"] for bar in bars] == [f"width:{width}"]
 
 
 def test_the_certificate_that_ends_first_is_shown() -> None:
