@@ -30,6 +30,8 @@ LOCAL = frozenset(
     )
 )
 MISSING = "-"
+# The field that says why regions have not replied.
+ERROR = "error"
 
 
 # Numbers stay numbers, for programs.
@@ -140,7 +142,7 @@ def _row(name: str, answers: list[RegionAnswer], fields: list[dict[str, Cell]], 
 def _error_row(answers: list[RegionAnswer]) -> ComparisonRow:
     cells: list[Cell] = [answer.error for answer in answers]
     answered = [answer.error for answer in answers if not answer.unreachable]
-    return ComparisonRow("error", cells, len(set(answered)) > 1)
+    return ComparisonRow(ERROR, cells, len(set(answered)) > 1)
 
 
 def _code(answers: list[RegionAnswer], rows: list[ComparisonRow]) -> int:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from crdtstream.admin.comparison import AGREE, ComparisonRow, RegionComparison
+from crdtstream.admin.comparison import AGREE, ERROR, ComparisonRow, RegionComparison
 from crdtstream.admin.settings import print_json, state
 
 REFUSED = 2
@@ -90,8 +90,9 @@ def by_value(title: str, comparison: RegionComparison) -> Table:
 
 
 def regions_by_value(row: ComparisonRow, regions: list[str]) -> list[tuple[str, str]]:
-    """The values, in the order of the regions, each with the names of those that have it."""
+    """The values, in the order of the regions, each with the names of those that have it; no error is no value."""
     found: dict[str, list[str]] = {}
     for region, cell in zip(regions, row.cells, strict=True):
-        found.setdefault(str(cell), []).append(region)
-    return [(value, ALL if len(found) == 1 else ", ".join(names)) for value, names in found.items()]
+        if str(cell) or row.field != ERROR:
+            found.setdefault(str(cell), []).append(region)
+    return [(value, ALL if len(names) == len(regions) else ", ".join(names)) for value, names in found.items()]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from crdtstream.observing.access import Access
 from crdtstream.observing.asking import NO_REPLY, RedisPort, RegionAnswer, Words
@@ -59,12 +60,14 @@ class Region:
         self._port = RedisPort(address, access)
 
     async def introduce(self, finds_others: bool) -> RegionReading:
-        """Learn its name, and what it says of the others; an unreachable region keeps its address as its name."""
+        """Learn its name, and what it says of the others; one that does not answer is named by its address
+        until another one names it.
+        """
         answers = [await self.ask("INFO", "replication", kept=INTRODUCED)]
         if answers[0].error:
             return RegionReading(self.address, error=answers[0].error)
         report = report_of(fields_of_info(answers[0].value))
-        self.name = self._port.name = report.name or self.name
+        self.rename(report.name or self.name)
         if not finds_others:
             return RegionReading(self.address, report)
         links, origins = [await self.ask(command, kept=INTRODUCED) for command in ("CRDT.REGIONS", "CRDT.MEMBERS")]
@@ -75,6 +78,11 @@ class Region:
             () if links.error else tuple(link_rows(links.value)),
             () if origins.error else tuple(origin_rows(origins.value)),
         )
+
+    def rename(self, name: str) -> None:
+        self.name = self._port.name = name
+        if self._lost is not None:
+            self._lost = replace(self._lost, region=name)
 
     async def fields(self) -> dict[str, str]:
         """The fields of INFO replication; empty if the region does not answer."""
@@ -146,6 +154,8 @@ class Regions:
             return await known[reading.address].introduce(finds_others)
 
         readings = await explore([RegionReading(address) for address in known], introduce)
+        for reading in readings:
+            known[reading.address].rename(reading.name)
         kept = {reading.address for reading in readings}
         self._regions = [region for address, region in known.items() if address in kept]
         self._others = [region for address, region in known.items() if address not in kept]

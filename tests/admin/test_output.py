@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console
 
 from crdtstream.admin.comparison import compare
-from crdtstream.admin.output import fitting
+from crdtstream.admin.output import fitting, regions_by_value
 from crdtstream.observing.asking import RegionAnswer
 
 REGIONS = ("east", "west", "north", "south", "frankfurt", "singapore", "sao-paulo", "sydney")
@@ -37,3 +37,10 @@ def test_each_value_stands_with_its_regions() -> None:
         "singapore, sao-paulo, sydney",
         f"west {other}",
     ]
+
+
+def test_only_regions_that_did_not_answer_have_an_error() -> None:
+    refused = RegionAnswer("west", error="Connection refused " * 6, unreachable=True)
+    comparison = compare([RegionAnswer("east", 1), refused])
+    assert regions_by_value(comparison.rows[0], comparison.regions) == [(refused.error, "west")]
+    assert regions_by_value(comparison.rows[1], comparison.regions) == [("1", "east"), ("-", "west")]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from crdtstream.admin import regions as asking_regions
 from crdtstream.admin.regions import Regions
 from crdtstream.observing.access import Access
+from crdtstream.observing.reading import Read, RegionReading
 from crdtstream.processes.ports import free_port
+from tests.observing.made import row
 
 
 @pytest.fixture
@@ -42,4 +46,17 @@ def test_a_closed_port_is_told_in_the_words_of_the_system() -> None:
     regions = Regions([f"127.0.0.1:{free_port()}"], Access())
     assert regions.ask_first("XLEN", "x").error == "Connection refused"
     assert regions.fields_of_first() == {}
+    regions.close()
+
+
+def test_a_region_that_does_not_answer_has_the_name_by_which_others_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"127.0.0.1:{free_port()}"
+
+    async def explored(readings: list[RegionReading], read: Read) -> list[RegionReading]:
+        return [replace(await read(each), known_as=row(2, redis_address=address.encode())) for each in readings]
+
+    monkeypatch.setattr(asking_regions, "explore", explored)
+    regions = Regions([address], Access(), finds_others=True)
+    (answer,) = regions.ask("XLEN", "x")
+    assert (answer.region, answer.error, regions.names) == ("r2", "Connection refused", ["r2"])
     regions.close()
