@@ -387,10 +387,11 @@ class Node:
     # Turns
 
     def _set_clock(self, now_ms: int) -> None:
-        """Set the time; deadlines move with a clock that was set back, so that no client waits longer than it asked."""
+        """Set the time if it is another; deadlines move with a clock that was set back, so nobody waits longer."""
         if now_ms < self.replica.keyspace.now_ms:
             self.context.set_back(now_ms)
-        self.context.clock.advance(now_ms)
+        if now_ms != self.replica.keyspace.now_ms:
+            self.context.clock.advance(now_ms)
 
     def reseed(self, seed: int) -> None:
         """Derive the number of the next origin, if there will be one, from this seed."""
