@@ -2,9 +2,10 @@
 
 A home that has not heard of a higher epoch may hold messages for stale that have their place in the line of that epoch.
 If it numbered them again it would take them out of there, and they would move although nobody had to move them. So it
-waits until every region that lives has its epoch, and until it has what these regions had before: had one of them known
-a higher epoch, then it is no home any more. A region that is silent for `ALIVE_MS` is not waited for. For the same
-reason only then an epoch is forgotten of which nothing is left here: elsewhere there may be something.
+waits until every process that lives has its epoch, and until it has what these processes had before: had one of them
+known a higher epoch, then it is no home any more. Two processes of one region are both asked: either may have become
+the home. A process that is silent for `ALIVE_MS` is not waited for. For the same reason only then an epoch is forgotten
+of which nothing is left here: elsewhere there may be something.
 
 As many messages are numbered again in one turn as its batch and its clients can bear.
 """
@@ -25,7 +26,7 @@ BYTES_MAX: Final = 2 << 20
 
 
 class Agreement:
-    """Whether the regions that live know of one epoch. `heard`: what each of them had applied when it did."""
+    """Whether the processes that live know of one epoch. `heard`: what each of them had applied when it did."""
 
     __slots__ = ("_dot", "_heard")
 
@@ -40,14 +41,14 @@ class Agreement:
         """
         if dot != self._dot:
             self._dot, self._heard = dot, {}
-        now_ms, region = replica.keyspace.now_ms, region_of(replica.applied.origin)
-        speakers = [origin for origin in progress.speakers(now_ms - ALIVE_MS) if region_of(origin) != region]
+        now_ms, own = replica.keyspace.now_ms, replica.applied.origin
+        alive = [origin for origin in progress.heard_after(now_ms - ALIVE_MS) if origin != own]
         # A clock that was set forward is no time in which others could have been heard.
         if not began_ms or now_ms - began_ms - progress.stalled_ms < ALIVE_MS:
-            known = {region_of(origin) for origin in replica.applied.members.joined()} - {region}
-            if not known <= {region_of(origin) for origin in speakers}:
+            known = {region_of(origin) for origin in replica.applied.members.joined()} - {region_of(own)}
+            if not known <= {region_of(origin) for origin in alive}:
                 return False
-        return all(self._has_agreed(origin, replica, progress) for origin in speakers)
+        return all(self._has_agreed(origin, replica, progress) for origin in alive)
 
     def _has_agreed(self, origin: int, replica: Replica, progress: ProgressTable) -> bool:
         if origin not in self._heard and progress.applied_count(origin, self._dot[0]) >= self._dot[1]:

@@ -12,7 +12,7 @@ from crdtstream.replication.values.progress import ProgressTable
 
 DOT = (1, 9)
 # The origins of regions 1 (this one), 2 and 3: the lowest byte is the region.
-OWN, TWO, THREE, TWO_AGAIN = 1, 2, 3, 0x102
+OWN, TWO, THREE, OWN_AGAIN, TWO_AGAIN = 1, 2, 3, 0x101, 0x102
 LONG_AGO = -2 * ALIVE_MS
 
 
@@ -65,11 +65,15 @@ def test_a_silent_region_is_not_waited_for() -> None:
     assert not table.reached()
 
 
-def test_the_latest_process_speaks_for_its_region() -> None:
-    table = Table()
-    table.hear(TWO, since_ms=100, r1=1)
-    table.hear(TWO_AGAIN, r1=9)
-    assert table.reached()
+def test_every_process_of_a_region_is_asked_until_it_is_replaced() -> None:
+    """Two processes run with one number, and either of them may have become the home."""
+    for other in (TWO_AGAIN, OWN_AGAIN):
+        table = Table()
+        table.hear(other, r1=8)
+        table.hear(TWO, r1=9)
+        assert not table.reached()
+        table.progress.end(other)
+        assert table.reached()
 
 
 def test_a_process_that_has_just_begun_waits_for_the_regions_that_it_knows() -> None:

@@ -292,10 +292,6 @@ class ProgressTable:
                 latest[region_of(origin)] = origin
         return latest
 
-    def speakers(self, since_ms: int) -> list[int]:
-        """The most recently active origin of each region that has shown a sign of life after `since_ms`."""
-        return sorted([origin for origin in self._latest().values() if self._members[origin].sign_ms > since_ms])
-
     def applied_count(self, origin: int, of: int) -> int:
         """How many effects of an origin that member has reported as applied."""
         member = self._members.get(origin)
