@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from crdtstream.commands.dispatch import dispatch
 from crdtstream.connections.client import Client
+from crdtstream.core.effects import MemberEvicted
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.scenarios.reply import ReplyError, Value, read_reply
 from simulations.checking import Checker
@@ -16,8 +17,6 @@ from simulations.network import Network
 TOKEN_EVERY = 11
 AWAIT_EVERY = 3
 TOKENS_MAX = 6
-# What brings back what no member had: a directory that was away, or a region that went on after its eviction.
-REVIVING = frozenset(("put-back", "evict"))
 
 
 class Carried:
@@ -93,7 +92,12 @@ class ReadsItsWrites(Checker):
                     self.fail(f"region {number} does not answer for {carried.seen}, which it has")
 
     def _may_revive(self, world: Network) -> bool:
-        return bool(world.settings.twin) or any(world.injected[fault] for fault in REVIVING)
+        """What no member had may come back with a directory that was away, or a region that went on after its
+        eviction.
+        """
+        effects = [effect for _, _, effect in world.oracle.effects(world.vector())]
+        evicted = any(isinstance(effect, MemberEvicted) and not effect.successor for effect in effects)
+        return evicted or bool(world.settings.twin) or bool(world.injected["put-back"])
 
 
 def ask(world: Network, number: int, *argv: bytes) -> Value:

@@ -126,3 +126,45 @@ def test_a_write_that_another_region_has_is_not_lost() -> None:
     cluster.live(1_000)
     assert cluster.pop_reply(2) == b"+OK\r\n"
     assert cluster.machines[2].node.context.clients[CLIENT].parked is False
+
+
+# Conflicts
+
+
+def kinds(cluster: Cluster, number: int, *since: str) -> tuple[str, list[str]]:
+    """The cursor, and the kinds of what region `number` saw in `s`."""
+    reply = ask(cluster, number, " ".join(["CRDT.CONFLICTS s", *since]))
+    assert isinstance(reply, list) and isinstance(reply[3], list)
+    return str(reply[1]), [str(row[1]) for row in reply[3] if isinstance(row, list)]
+
+
+def test_every_region_saw_what_survived_a_delete() -> None:
+    cluster = Cluster(3, LIBERAL)
+    ask(cluster, 1, "XADD s 1-0 f v")
+    cluster.sync()
+    ask(cluster, 1, "DEL s")
+    ask(cluster, 2, "XADD s 2-0 f v")
+    cluster.carry(2, 3)
+    cluster.sync()
+    for number in (1, 2, 3):
+        assert kinds(cluster, number)[1] == ["adds-survived-delete"]
+    cluster.check()
+
+
+def test_a_restart_and_a_state_transfer_leave_gaps() -> None:
+    cluster = Cluster(2, LIBERAL)
+    ask(cluster, 1, "XADD s 1-0 f v")
+    cluster.sync()
+    cursor, nothing = kinds(cluster, 2)
+    assert nothing == []
+    cluster.cut(1, 2)
+    ask(cluster, 1, "DEL s")
+    ask(cluster, 2, "XADD s 2-0 f v")
+    cluster.machines[1].cut_log()
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert kinds(cluster, 2, "SINCE", cursor)[1] == ["gap"]
+    cluster.restart(2)
+    cluster.live(1_000)
+    assert kinds(cluster, 2)[1] == []
+    assert kinds(cluster, 2, "SINCE", cursor)[1] == ["gap"]

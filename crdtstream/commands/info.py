@@ -231,7 +231,13 @@ def replication_fields(context: Context) -> list[Field]:
         ("largest_write_region", replica.budget.region),
     ]
     fields += waiting_fields(context)
-    return fields + audit_fields(context) + start_over_fields(context) + peer_fields(context, peers)
+    return (
+        fields
+        + audit_fields(context)
+        + conflict_fields(context)
+        + start_over_fields(context)
+        + peer_fields(context, peers)
+    )
 
 
 def waiting_fields(context: Context) -> list[Field]:
@@ -272,6 +278,12 @@ def audit_fields(context: Context) -> list[Field]:
         ("audit_last_time", audit.last_ms // SECOND_MS),
         ("audit_shared_origins", ";".join(map(origin_name, audit.shared_origins()))),
     ]
+
+
+def conflict_fields(context: Context) -> list[Field]:
+    """How many conflicts of each kind this region has seen since its start (core/conflicts.py)."""
+    counts = context.replica.applied.conflicts.counts
+    return [(f"conflicts_{kind.replace('-', '_')}", count) for kind, count in counts.items()]
 
 
 def peer_fields(context: Context, peers: list[PeerStatus]) -> list[Field]:

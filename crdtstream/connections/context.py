@@ -208,6 +208,7 @@ class Context:
         self.ranges.limit(config.limits.merged_ranges_bytes_max)
         self.packing.open_blocks.limit(config.limits.open_blocks_bytes_max)
         self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
+        self.replica.applied.conflicts.limit(config.limits.conflict_entries_max)
         self.notifications.configure(config.notify_keyspace_events)
         self.measure_memory()
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from crdtstream.core import effects as fx
 from crdtstream.core.changed import Changed
+from crdtstream.core.conflicts import CREATION_VOID, NO_DOT, Conflicts
 from crdtstream.core.effects import Batch, Effect, Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.idempotence import Producers
@@ -60,6 +61,7 @@ class Applied:
         "_news",
         "_waiting_facts",
         "changed",
+        "conflicts",
         "contexts",
         "keyspace",
         "members",
@@ -76,6 +78,7 @@ class Applied:
         # Origins from which something was applied since the last local batch: what the next context has gained.
         self._news: dict[int, None] = {}
         self.members = Members()
+        self.conflicts = Conflicts(keyspace)
         self._waiting_facts: list[StampedFact] = []
         self._captured: dict[Key, int] = {}
         self._fact_count = 0
@@ -182,6 +185,7 @@ class Applied:
     def end_replay(self) -> int:
         """End recovery; returns how many facts were discarded."""
         self._captured.clear()
+        self.conflicts.clear()
         return self.drop_waiting_facts()
 
     # Join
@@ -190,6 +194,7 @@ class Applied:
         """Join another region's state, which is consumed; `position` is its log position if it is read from the
         local log.
         """
+        self.conflicts.record_gap()
         self._join_members(state)
         self._join_streams(state.streams, state.vector, position)
         self._join_contexts(state.contexts, state.vector)
@@ -244,6 +249,7 @@ class Applied:
         """Replace everything, local facts included, by another region's state, which is consumed; `position` is its log
         position if it is read from the local log.
         """
+        self.conflicts.record_gap()
         streams = state.streams
         for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
@@ -301,6 +307,7 @@ class Applied:
                 # It exists now and has no tombstones, so nothing remains to be collected.
                 changed.touched[key] = None
                 return
+            self.conflicts.look_at_adds(key, stream, (origin, counter + high - low - 1), high - low, context)
         elif not _apply_to_stream(Change(self, stream, origin, counter, context), effect):
             keyspace.record_remains(key, stream)
             return
@@ -315,6 +322,7 @@ class Applied:
                 for key, group in self.keyspace.void_creates(origin, end):
                     self.changed.touched[key] = None
                     self.changed.dirty[(key, group)] = None
+                    self.conflicts.record(CREATION_VOID, key, NO_DOT, (origin, end), group)
 
     def apply_fact(self, fact: LocalFact) -> None:
         stream = self.keyspace.known(fact.key)
@@ -333,6 +341,7 @@ class Applied:
     def check(self) -> None:
         self.vector.check()
         self.members.check()
+        self.conflicts.check()
         for origin, context in self.contexts.items():
             assert self.vector.descends(context), f"the context of origin {origin} exceeds what was applied"
 
@@ -354,6 +363,9 @@ def _apply_to_stream(change: Change, effect: Effect) -> bool:
     """Apply an effect to its stream; return whether readers of the stream may find something new."""
     if isinstance(effect, fx.Acknowledged):
         return _apply_acknowledged(change, effect)
+    # What is prepared here has seen all that is here.
+    if change.context is not change.applied.vector:
+        change.applied.conflicts.look(change.stream, (change.origin, change.counter), change.context, effect)
     return STREAM_RULES[type(effect)](change, effect)
 
 
@@ -374,7 +386,9 @@ def _apply_acknowledged(change: Change, effect: fx.Acknowledged) -> bool:
 
 def _apply_group_created(change: Change, effect: fx.GroupCreated) -> bool:
     dot = (change.origin, change.counter)
-    if not change.applied.members.voids(change.origin, change.counter):
+    if change.applied.members.voids(change.origin, change.counter):
+        change.applied.conflicts.record(CREATION_VOID, effect.key, NO_DOT, dot, effect.group)
+    else:
         change.stream.apply_group_created(dot, change.context, effect.group, effect.start, effect.entries_read)
     return True
 

@@ -25,6 +25,8 @@ from crdtstream.core.values.causality import VersionVector, is_origin
 
 TOKEN: Final = b"t"
 CURSOR: Final = b"c"
+# What a client has seen of the conflicts of a region: one row.
+SEEN: Final = b"s"
 VERSION: Final = b"1"
 PREFIX_BYTES: Final = 3
 

@@ -99,6 +99,7 @@ class Limits:
     dump_slice_bytes: int = 1 << 20
     slow_command_us: int = 10_000
     slow_log_entries_max: int = 128
+    conflict_entries_max: int = 1_000
     forward_timeout_ms: int = 5_000
     takeover_ms: int = 60_000
     acl_log_entries_max: int = 128

@@ -390,6 +390,7 @@ LIMIT_GROUPS: Groups = (
             row("dump_slice_bytes", "Bytes that `DUMP` writes, or `RESTORE` reads, in one turn.", AT_ONCE),
             row("slow_command_us", "`SLOWLOG` keeps commands that took so many microseconds; -1 for none.", AT_ONCE),
             row("slow_log_entries_max", "Commands that `SLOWLOG` keeps.", AT_ONCE),
+            row("conflict_entries_max", "Conflicts that `CRDT.CONFLICTS` keeps, of all keys together.", AT_ONCE),
             row(
                 "metrics_series_max",
                 "Time series of streams and groups that `/metrics` shows, the largest streams first.",

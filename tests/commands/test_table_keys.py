@@ -27,7 +27,7 @@ REQUESTS = """
     EXPIRE s 100 | PEXPIRE s 100000 | EXPIREAT s 4000000000 | PEXPIREAT s 4000000000000 | PERSIST s | TTL s | PTTL s
     EXPIRETIME s | PEXPIRETIME s | OBJECT ENCODING s | OBJECT FREQ s | OBJECT IDLETIME s | OBJECT REFCOUNT s
     MEMORY USAGE s | RENAME s t | RENAMENX s t | COPY s t | MOVE s 1 | DUMP s | RESTORE t 0 @ | WATCH s t
-    CRDT.DIGEST s | CRDT.IMPORT s 9-0 f v
+    CRDT.DIGEST s | CRDT.IMPORT s 9-0 f v | CRDT.CONFLICTS s
 """
 # What is about no key in particular; it is answered without rights to any, as in Redis.
 WHOLE = """

@@ -149,6 +149,8 @@ def replication_families(node: Node) -> Iterator[Metric]:
     meaning = "How long batches of peers have waited for room on the disk or in memory; 0 while there is room."
     rows = [((kind,), lacking_ms / 1000 if kind == lacking else 0.0) for kind in (DISK, MEMORY)]
     yield gauges("inbound_lacking_seconds", meaning, ("lacking",), rows)
+    rows = [((kind,), float(count)) for kind, count in context.replica.applied.conflicts.counts.items()]
+    yield counters("conflicts_total", "What met without having seen each other, since the start.", ("kind",), rows)
     start_over = context.cluster.start_over
     if start_over is not None:
         yield counter("start_overs_total", "How often the region took another's state.", start_over.count)
