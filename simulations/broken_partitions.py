@@ -143,7 +143,7 @@ PARTITIONED = (
     Mutation(
         "an epoch is forgotten of which another region has messages",
         "partitions/streams.py",
-        " and served.is_agreed(self._began_ms, self._links.progress):\n",
+        " and served.is_agreed(self._began_ms, self._links):\n",
         ":\n",
         "order by key",
         alone=True,

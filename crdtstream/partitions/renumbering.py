@@ -12,7 +12,7 @@ As many messages are numbered again in one turn as its batch and its clients can
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import Dot, VersionVector, region_of
@@ -25,6 +25,14 @@ MESSAGES_MAX: Final = 2_000
 BYTES_MAX: Final = 2 << 20
 
 
+class AskedMembers(Protocol):
+    """What is asked of the exchange."""
+
+    progress: ProgressTable
+
+    def counted(self) -> list[int]: ...
+
+
 class Agreement:
     """Whether the processes that live know of one epoch. `heard`: what each of them had applied when it did."""
 
@@ -34,26 +42,32 @@ class Agreement:
         self._dot: Dot = (0, 0)
         self._heard: dict[int, VersionVector] = {}
 
-    def reached(self, dot: Dot, began_ms: int, replica: Replica, progress: ProgressTable) -> bool:
+    def reached(self, dot: Dot, began_ms: int, replica: Replica, members: AskedMembers) -> bool:
         """True if all have this dot, the effect that raised the epoch, and all that they had before that is here.
         This process began at `began_ms`, 0 before its first tick: of a region that it has not heard since, it does not
         know whether it lives.
         """
         if dot != self._dot:
             self._dot, self._heard = dot, {}
-        now_ms, own = replica.keyspace.now_ms, replica.applied.origin
+        now_ms, own, progress = replica.keyspace.now_ms, replica.applied.origin, members.progress
         alive = [origin for origin in progress.heard_after(now_ms - ALIVE_MS) if origin != own]
         # A clock that was set forward is no time in which others could have been heard.
-        if not began_ms or now_ms - began_ms - progress.stalled_ms < ALIVE_MS:
-            known = {region_of(origin) for origin in replica.applied.members.joined()} - {region_of(own)}
-            if not known <= {region_of(origin) for origin in alive}:
-                return False
+        is_new = not began_ms or now_ms - began_ms - progress.stalled_ms < ALIVE_MS
+        if is_new and not known_regions(replica, members.counted()) <= {region_of(origin) for origin in alive}:
+            return False
         return all(self._has_agreed(origin, replica, progress) for origin in alive)
 
     def _has_agreed(self, origin: int, replica: Replica, progress: ProgressTable) -> bool:
         if origin not in self._heard and progress.applied_count(origin, self._dot[0]) >= self._dot[1]:
             self._heard[origin] = progress.applied_of(origin)
         return origin in self._heard and replica.applied.vector.descends(self._heard[origin])
+
+
+def known_regions(replica: Replica, counted: list[int]) -> set[int]:
+    """The other regions that are members, or of which anything is here: each may have what is not."""
+    members, vector = replica.applied.members, replica.applied.vector
+    seen = [origin for origin, _ in vector.items() if not members.is_evicted(origin)]
+    return {region_of(origin) for origin in [*counted, *seen]} - {region_of(replica.applied.origin)}
 
 
 class Share:

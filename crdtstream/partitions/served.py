@@ -6,10 +6,9 @@ from crdtstream.core.replica import Replica
 from crdtstream.partitions.coordinator import Coordinator
 from crdtstream.partitions.epochs import Epochs
 from crdtstream.partitions.partition import Partition
-from crdtstream.partitions.renumbering import Agreement, Share
+from crdtstream.partitions.renumbering import Agreement, AskedMembers, Share
 from crdtstream.partitions.state import StreamState
 from crdtstream.partitions.values import Ahead, StreamSpec
-from crdtstream.replication.values.progress import ProgressTable
 
 
 class Served:
@@ -29,13 +28,13 @@ class Served:
         self.placed: dict[int, Epochs] = {}
         self.awaited = 0
 
-    def is_agreed(self, began_ms: int, progress: ProgressTable) -> bool:
-        """True if every region that lives knows the current epoch: see renumbering.py."""
-        return self._agreement.reached(self.state.epoch_dot(), began_ms, self._replica, progress)
+    def is_agreed(self, began_ms: int, members: AskedMembers) -> bool:
+        """True if every process that lives knows the current epoch: see renumbering.py."""
+        return self._agreement.reached(self.state.epoch_dot(), began_ms, self._replica, members)
 
-    def renumber(self, partition: Partition, share: Share, began_ms: int, progress: ProgressTable) -> bool:
+    def renumber(self, partition: Partition, share: Share, began_ms: int, members: AskedMembers) -> bool:
         """Number stale messages of this partition again; false if some are left for later turns."""
-        if not self.is_agreed(began_ms, progress):
+        if not self.is_agreed(began_ms, members):
             return False
         finished = share.renumber(partition)
         while not finished and not share.is_spent():

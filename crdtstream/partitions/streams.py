@@ -16,7 +16,6 @@ from typing import Final, Protocol
 
 from crdtstream.connections.cluster import Home
 from crdtstream.connections.context import Context
-from crdtstream.core.values.causality import region_of
 from crdtstream.partitions.calls import (
     CallUnknown,
     HomeCall,
@@ -59,7 +58,7 @@ from crdtstream.partitions.performing import (
 )
 from crdtstream.partitions.refusing import require_removing, require_writable
 from crdtstream.partitions.registers import Registers
-from crdtstream.partitions.renumbering import ALIVE_MS, Share
+from crdtstream.partitions.renumbering import ALIVE_MS, Share, known_regions
 from crdtstream.partitions.served import Served
 from crdtstream.partitions.shapes import CallMalformed
 from crdtstream.partitions.specs import require_valid
@@ -88,6 +87,8 @@ class Links(Protocol):
     progress: ProgressTable
 
     def ask(self, region: int, payload: bytes, now_ms: int) -> int: ...
+
+    def counted(self) -> list[int]: ...
 
     def unlinked_ms(self, region: int) -> int: ...
 
@@ -357,9 +358,8 @@ class PartitionedStreams:
         return reply
 
     def misses_regions(self) -> bool:
-        """True if a region is a member and not linked: it may have what is not known here."""
-        own = self._context.settings.config.region
-        known = {region_of(origin) for origin in self._replica.applied.members.joined()} - {own}
+        """True if a region is known and not linked: it may have what is not known here."""
+        known = known_regions(self._replica, self._links.counted())
         return not known <= {one.peer_region for one in self._links.sessions() if one.is_open}
 
     def _perform(self, served: Served, call: HomeCall) -> HomeReply:
@@ -386,7 +386,7 @@ class PartitionedStreams:
 
     def _renumber_some(self, served: Served, partition: Partition, share: Share) -> bool:
         before = share.messages_left
-        finished = served.renumber(partition, share, self._began_ms, self._links.progress)
+        finished = served.renumber(partition, share, self._began_ms, self._links)
         self.renumbered += before - share.messages_left
         return finished
 
@@ -442,7 +442,7 @@ class PartitionedStreams:
             partition.trim_older(now_ms + self.ahead.ms - retention_ms)
         if state.is_numbering():
             served.coordinator.drop_unused(retention_ms)
-            if len(state.epochs.rows) > 1 and served.is_agreed(self._began_ms, self._links.progress):
+            if len(state.epochs.rows) > 1 and served.is_agreed(self._began_ms, self._links):
                 state.forget_epochs()
 
     def _renumber(self, served: Served, number: int, share: Share) -> bool:

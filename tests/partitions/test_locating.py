@@ -73,6 +73,12 @@ def test_a_question_moves_no_home() -> None:
     assert regions.streams(2).home(STREAM) == 2
 
 
+def test_a_founder_is_missed_although_its_join_is_not_here() -> None:
+    regions = Regions(2)
+    regions.node(1).birth.founders[3] = None
+    assert regions.streams(1).misses_regions()
+
+
 def test_a_region_is_missed_until_it_is_linked() -> None:
     regions = Regions(2)
     assert not regions.streams(1).misses_regions()

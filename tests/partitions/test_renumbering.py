@@ -26,6 +26,7 @@ class Table:
         self.progress = ProgressTable()
         self.agreement = Agreement()
         self.lives = 0
+        self.founders: list[int] = []
 
     def hear(self, origin: int, since_ms: int = 0, **applied: int) -> None:
         """A sign of life of this origin so long ago, and what it has applied of each region's first origin."""
@@ -34,8 +35,11 @@ class Table:
         now_ms = self.replica.keyspace.now_ms - since_ms
         assert self.progress.merge_row((origin, VersionVector(), vector, self.lives), 100, now_ms)
 
+    def counted(self) -> list[int]:
+        return self.replica.applied.members.counted(OWN, self.founders)
+
     def reached(self, began_ms: int = 1) -> bool:
-        return self.agreement.reached(DOT, began_ms, self.replica, self.progress)
+        return self.agreement.reached(DOT, began_ms, self.replica, self)
 
 
 def test_every_region_that_lives_has_to_know_the_epoch() -> None:
@@ -91,11 +95,29 @@ def test_a_process_that_has_just_begun_waits_for_the_regions_that_it_knows() -> 
     assert not alone.reached(alone.replica.keyspace.now_ms - ALIVE_MS), "it did not listen for so long"
 
 
+def test_a_process_that_has_just_begun_waits_for_regions_whose_joins_are_not_here() -> None:
+    founder, writer = Table(), Table()
+    founder.founders = [OWN, TWO]
+    writer.replica.applied.vector.advance(TWO, 3)
+    for table in (founder, writer):
+        began_ms = table.replica.keyspace.now_ms - 1
+        assert not table.reached(began_ms)
+        table.hear(TWO, r1=9)
+        assert table.reached(began_ms)
+
+
+def test_nobody_waits_for_a_region_that_was_evicted() -> None:
+    table = Table()
+    table.replica.applied.vector.advance(TWO, 3)
+    table.replica.applied.members.apply_evicted((OWN, 1), TWO, 3, 0, VersionVector())
+    assert table.reached(table.replica.keyspace.now_ms - 1)
+
+
 def test_another_epoch_is_agreed_on_anew() -> None:
     table = Table()
     table.hear(TWO, r1=9)
     assert table.reached()
-    assert not table.agreement.reached((1, 10), 1, table.replica, table.progress)
+    assert not table.agreement.reached((1, 10), 1, table.replica, table)
 
 
 def test_a_turn_takes_its_share() -> None:

@@ -448,11 +448,14 @@ class Exchange:
                 shown[key] = session
         return [shown[key] for key in sorted(shown)]
 
+    def counted(self) -> list[int]:
+        """The other member origins: founders count before their Joins are here."""
+        return self._applied.members.counted(self._applied.origin, self.birth.founders_left())
+
     def unlinked(self) -> list[int]:
         """The member origins without a session here; none of them belongs to a linked region."""
         linked = {session.peer_region for session in self.sessions()} | {self._settings.config.region}
-        counted = self._applied.members.counted(self._applied.origin, self.birth.founders_left())
-        return [origin for origin in counted if region_of(origin) not in linked]
+        return [origin for origin in self.counted() if region_of(origin) not in linked]
 
     def unlinked_ms(self, region: int) -> int:
         """For how long that region has not been linked, without the stalls of this one; NEVER_MS if it never was. A
