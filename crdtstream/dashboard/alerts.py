@@ -1,12 +1,12 @@
 """Which alert rules would fire now, from what regions say at their Redis ports, and said in the last hour. Pure.
 
 The names, conditions and texts follow deploy/prometheus/alerts.yml. Rules on times of syncs and turns, on refusals and
-on events of the log need the metrics, so they are not here: Prometheus has them.
+on events of the log need the metrics: only Prometheus knows whether they hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from crdtstream.dashboard.decoding import shown as decoded
@@ -21,6 +21,7 @@ from crdtstream.observing.rows import LinkRow
 from crdtstream.observing.unread import UnreadGroups
 from crdtstream.observing.words import duration, percent, several, size
 
+METRIC_RULES = frozenset(("SyncsSlow", "LoopLate", "LinksRefused", "ProgramFault"))
 CRITICAL, WARNING = "critical", "warning"
 UNLINKED_MS = 120_000
 LAG_MS = 30_000
@@ -59,7 +60,7 @@ def alerts(
     trends: Trends,
     moment: AlertTime,
 ) -> list[Alert]:
-    """Critical ones first."""
+    """Those that hold, without `METRIC_RULES`."""
     names = {place.region: place.name for place in shown}
     found: list[Alert] = []
     for reading in readings:
@@ -72,7 +73,12 @@ def alerts(
         for place in shown
         if place.lag_ms > LAG_MS
     ]
-    return sorted(dict.fromkeys(found), key=lambda alert: (alert.severity, alert.rule, alert.text))
+    return ordered(found)
+
+
+def ordered(found: Iterable[Alert]) -> list[Alert]:
+    """Each once, critical ones first."""
+    return sorted(set(found), key=lambda alert: (alert.severity, alert.rule, alert.text))
 
 
 def of_link(link: RegionLink, names: dict[int, str]) -> Alert:

@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from crdtstream.dashboard.alerts import Alert, ordered
+from crdtstream.dashboard.prometheus import read_alerts
 from crdtstream.dashboard.site import SITE
 from crdtstream.dashboard.visitors import Visitor, Visitors, needs_password
 from crdtstream.dashboard.watching import Watch
@@ -16,6 +18,8 @@ from crdtstream.observing.walking import Walks
 
 # How long it is believed whether the default user needs a password.
 BELIEVED_S = 5.0
+# How often Prometheus is asked what fires; its rules are evaluated less often.
+ALERTS_S = 10.0
 
 
 class Board:
@@ -32,6 +36,9 @@ class Board:
         self.prometheus = prometheus
         # Where the documentation is; ends in a slash.
         self.site = site
+        self._metric_alerts: list[Alert] = []
+        # Why Prometheus does not say what fires.
+        self.prometheus_error = ""
         self._is_open = False
         self._asked_s = -BELIEVED_S
 
@@ -44,10 +51,21 @@ class Board:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.watch.run())
             tasks.create_task(self._walk())
+            if self.prometheus:
+                tasks.create_task(self._ask_prometheus())
 
     async def _walk(self) -> None:
         while True:
             await asyncio.sleep(await self.walks.step(self.answering(), self.watch.addresses.values()))
+
+    async def _ask_prometheus(self) -> None:
+        while True:
+            self._metric_alerts, self.prometheus_error = await read_alerts(self.prometheus, self.cluster)
+            await asyncio.sleep(ALERTS_S)
+
+    def alerts(self) -> list[Alert]:
+        """What the regions say, and what Prometheus says."""
+        return ordered([*self.watch.picture.alerts, *self._metric_alerts])
 
     def answering(self) -> dict[str, str]:
         """The addresses of the regions that answer, by their names."""

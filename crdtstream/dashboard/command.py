@@ -44,7 +44,10 @@ def dashboard(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen beyond this machine without TLS, so that passwords can be read.")
     ] = False,
-    prometheus: Annotated[str, typer.Option(help="URL of a Prometheus server, for charts of more than an hour.")] = "",
+    prometheus: Annotated[
+        str,
+        typer.Option(help="URL of a Prometheus server, for charts of more than an hour and its own alerts."),
+    ] = "",
     docs: Annotated[str, typer.Option(help="URL of the documentation, which alerts link to.")] = SITE,
 ) -> None:
     """Show all regions on a web page: do they agree, and who is behind?"""

@@ -1,14 +1,17 @@
-"""Charts of more than an hour, from a Prometheus server that scrapes the regions."""
+"""Charts of more than an hour, and alerts on what only metrics tell, from a Prometheus server that scrapes regions."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from http.client import HTTPException
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
+
+from crdtstream.dashboard.alerts import METRIC_RULES, Alert
 
 TIMEOUT_S = 10.0
 ANSWER_BYTES_MAX = 32 << 20
@@ -26,6 +29,8 @@ QUERIES = (
     ("Clients", "max by (region) (crdtstream_clients_connected)"),
 )
 
+# Another server may be there, whose answer has another shape.
+FAILURES = (URLError, OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError)
 Lines = dict[str, list[tuple[float, float | None]]]
 
 
@@ -34,11 +39,39 @@ async def read_range(url: str, query: str, hours: int) -> tuple[Lines, str]:
     step = max(60, hours * 3600 // POINTS)
     end = time.time()
     told = {"query": query.replace("{step}", str(step)), "start": end - hours * 3600, "end": end, "step": step}
-    address = f"{url.rstrip('/')}/api/v1/query_range?{urlencode(told)}"
     try:
-        return lines_of(json.loads(await asyncio.to_thread(fetch, address))), ""
-    except (URLError, OSError, ValueError, KeyError) as error:
-        return {}, str(getattr(error, "reason", error))
+        return lines_of(await ask(url, f"query_range?{urlencode(told)}")), ""
+    except FAILURES as error:
+        return {}, reason_of(error)
+
+
+async def read_alerts(url: str, cluster: str) -> tuple[list[Alert], str]:
+    """The alerts of a cluster that fire by rules which the dashboard does not evaluate itself, and an error."""
+    try:
+        return alerts_of(await ask(url, "alerts"), cluster), ""
+    except FAILURES as error:
+        return [], reason_of(error)
+
+
+def alerts_of(answer: Any, cluster: str) -> list[Alert]:
+    """A server may watch other clusters, and other programs."""
+    return [
+        Alert(row["labels"]["alertname"], row["labels"]["severity"], row["annotations"]["summary"])
+        for row in answer["data"]["alerts"]
+        if row["state"] == "firing"
+        and row["labels"]["alertname"] in METRIC_RULES
+        and row["labels"].get("cluster", cluster) == cluster
+    ]
+
+
+async def ask(url: str, path: str) -> Any:
+    return json.loads(await asyncio.to_thread(fetch, f"{url.rstrip('/')}/api/v1/{path}"))
+
+
+def reason_of(error: Exception) -> str:
+    if isinstance(error, LookupError | TypeError | AttributeError):
+        return f"its answer is not that of Prometheus ({error})"
+    return str(getattr(error, "reason", error))
 
 
 def fetch(address: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from crdtstream.dashboard.alerts import CRITICAL, Alert, AlertTime, alerts
+from crdtstream.dashboard.alerts import CRITICAL, METRIC_RULES, Alert, AlertTime, alerts
 from crdtstream.dashboard.model import places
 from crdtstream.dashboard.site import SITE
 from crdtstream.dashboard.trends import FILLS_FOR_S, Trends
@@ -98,8 +98,7 @@ def test_the_rules_are_those_of_prometheus() -> None:
     known = dict(re.findall(r"alert: (\w+).*?severity: (\w+)", rules, re.DOTALL))
     used = re.findall(r'Alert\("(\w+)", (\w+)', source)
     assert used and all(known[name].upper() == severity for name, severity in used)
-    needs_metrics = {"SyncsSlow", "LoopLate", "LinksRefused", "ProgramFault"}
-    assert known.keys() - {name for name, _ in used} == needs_metrics
+    assert known.keys() - {name for name, _ in used} == METRIC_RULES
 
 
 def test_a_rule_has_one_page_everywhere() -> None:

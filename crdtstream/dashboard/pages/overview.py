@@ -36,7 +36,7 @@ def show(board: Board, mount: Mount) -> None:
     mount.show(
         view.banner(picture.verdict),
         view.picture(picture.places, picture.links) if picture.places else None,
-        view.alarms(picture.alerts, board.site),
+        view.alarms(board.alerts(), board.site, board.prometheus_error),
         view.lagging(board.walks.groups(), board.walks.is_complete(), now_ms, watch.crowded),
         view.regions(picture.readings, picture.places, watch.digests, now_ms / 1000),
     )

@@ -185,10 +185,11 @@ def late_text(entry_id: str, now_ms: int) -> str:
     return NOTHING if late_ms is None else duration(late_ms)
 
 
-def alarms(found: Sequence[Alert], site: str) -> Tag:
+def alarms(found: Sequence[Alert], site: str, prometheus_error: str = "") -> Tag:
     """`site` is the address of the documentation."""
+    told = remark(f"Prometheus does not say which fire: {prometheus_error}") if prometheus_error else None
     if not found:
-        return panel("Alerts", remark("No alert would fire now."))
+        return panel("Alerts", remark("No alert would fire now."), told)
     rows = [
         (
             badge(each.severity, "bad" if each.severity == CRITICAL else "warn"),
@@ -198,4 +199,4 @@ def alarms(found: Sequence[Alert], site: str) -> Tag:
         )
         for each in found
     ]
-    return panel("Alerts that would fire now", table(("", "rule", "because", "what to do"), rows))
+    return panel("Alerts that would fire now", table(("", "rule", "because", "what to do"), rows), told)
