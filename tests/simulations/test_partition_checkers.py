@@ -10,8 +10,8 @@ import pytest
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.partitions.keys import partition_key
 from crdtstream.partitions.partition import fields_of
-from crdtstream.partitions.state import StreamState
-from crdtstream.partitions.values import TRIM_HORIZON, NewMessage, PartitionMessage, Polled, StreamSpec
+from crdtstream.partitions.state import Start, StreamState
+from crdtstream.partitions.values import LATEST, TRIM_HORIZON, NewMessage, PartitionMessage, Polled, StreamSpec
 from crdtstream.replication import wire_pb2 as wire
 from simulations.adversary import draw_world
 from simulations.checkers import all_checkers, run_checked
@@ -204,6 +204,19 @@ def test_a_message_behind_the_last_commit_that_was_delivered_to_nobody(world: Wo
         values.discard(last.value)
     checker.look(world, 1)
     complains(checker, lambda: checker.at_end(world), "never got")
+
+
+def test_a_start_that_was_written_again_further_back_promises_no_more(world: World) -> None:
+    checker, state = NothingSkipped(), state_of(world, 1)
+    group = state.groups()[0]
+    epoch, name = state.epochs.current(), state.new_name()
+    ends = [one.next_offset() for one in state.partitions()]
+    state.write_start(group, Start(LATEST, 0, ends, epoch, 9, name))
+    look_at_turn(world, 1, checker)
+    state.write_start(group, Start(LATEST, 0, [0] * len(ends), epoch, 9, name))
+    state.write_commit(group, 0, ends[0], state.starts_of(group)[0])
+    checker.look(world, 1)
+    complains(NothingSkipped(), lambda: NothingSkipped().look(world, 1), "delivered to nobody")
 
 
 def test_a_commit_that_goes_back(world: World) -> None:
