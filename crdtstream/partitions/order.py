@@ -125,25 +125,27 @@ def readable(payload: bytes, call: HomeCall) -> HomeReply:
         return RefusalReply(UNREACHABLE, f"what the home region sent cannot be read: {error}")
 
 
-def origin_of(peers: Sequence[OrderPeer], region: int) -> int:
-    """The process of that region with which there is a link; 0 for none."""
-    return max([one.peer_origin for one in peers if one.is_open and one.peer_region == region], default=0)
+def origins_of(peers: Sequence[OrderPeer], region: int) -> list[int]:
+    """The processes of that region with which there are links. Each of them may get the call, and become the home."""
+    return [one.peer_origin for one in peers if one.is_open and one.peer_region == region]
 
 
-def must_wait(state: StreamState, call: HomeCall, home: int, progress: ProgressTable) -> bool:
-    """True if the messages of this call would come before some that are here, or if the process that is the home does
-    not know what the group has committed here.
+def must_wait(state: StreamState, call: HomeCall, homes: list[int], progress: ProgressTable) -> bool:
+    """True if the messages of this call would come before some that are here, or if a process of the home does not know
+    what the group has committed here. Without a link nothing has to wait.
     """
-    if isinstance(call, LocateCall):
+    if isinstance(call, LocateCall) or not homes:
         return False
     if not isinstance(call, PutCall):
-        return is_behind(state.counters(), home, progress)
+        return any(is_behind(state.counters(), home, progress) for home in homes)
     partitions = partitions_of(state, call.messages)
-    return any(is_behind(one.counters(), home, progress) or one.has_unplaced() for one in partitions)
+    return any(
+        one.has_unplaced() or any(is_behind(one.counters(), home, progress) for home in homes) for one in partitions
+    )
 
 
 def is_behind(additions: list[Dot], home: int, progress: ProgressTable) -> bool:
-    """True if the process that is the home has not said that it has all of these additions by others."""
+    """True if this process of the home has not said that it has all of these additions by others."""
     beyond = [dot for dot in additions if dot[0] != home]
     return bool(beyond) and not covers(progress.applied_of(home), beyond)
 

@@ -44,7 +44,7 @@ from crdtstream.partitions.order import (
     Unplaced,
     is_placed,
     must_wait,
-    origin_of,
+    origins_of,
     told_vector_of,
 )
 from crdtstream.partitions.partition import Partition
@@ -290,9 +290,7 @@ class PartitionedStreams:
             self.held.append(held)
 
     def _must_wait(self, served: Served, home: int, call: HomeCall) -> bool:
-        """Without a link nothing has to wait."""
-        origin = origin_of(self._links.sessions(), home)
-        return origin > 0 and must_wait(served.state, call, origin, self._links.progress)
+        return must_wait(served.state, call, origins_of(self._links.sessions(), home), self._links.progress)
 
     def _release(self) -> None:
         """Look again at the calls that wait."""

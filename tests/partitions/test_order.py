@@ -6,6 +6,7 @@ import pytest
 
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.partitions.calls import (
+    HeartbeatCall,
     PollCall,
     PollReply,
     PutCall,
@@ -15,7 +16,7 @@ from crdtstream.partitions.calls import (
     expect,
     pack_reply,
 )
-from crdtstream.partitions.order import BEHIND, NOT_REACHED, Forwarded, HeldCall, covers
+from crdtstream.partitions.order import BEHIND, NOT_REACHED, Forwarded, HeldCall, covers, must_wait, origins_of
 from crdtstream.partitions.streams import UPKEEP_MS
 from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, NewMessage, Refused, Stamp
 from crdtstream.settings.config import Limits
@@ -82,6 +83,22 @@ def test_a_clock_that_is_set_forward_ends_no_wait() -> None:
     assert call not in regions.replies(1), "it goes on to wait"
     live(regions)
     assert isinstance(regions.replies(1)[call], PutReply)
+
+
+def test_every_process_of_the_home_has_to_have_what_is_here() -> None:
+    """Either may get the call, whichever of two is the home."""
+    regions = Regions(2)
+    regions.put(2, b"before")
+    regions.join(2)
+    regions.tick(UPKEEP_MS)
+    regions.sync()
+    state, progress = regions.streams(2).state(STREAM), regions.node(2).exchange.progress
+    call = PutCall(STREAM, [NewMessage(0, None, b"next")])
+    heartbeat = HeartbeatCall(STREAM, "g", "i", 30_000, NOTHING_READ)
+    for one in (call, heartbeat):
+        assert not must_wait(state, one, [1], progress)
+        assert must_wait(state, one, [1, 0x101], progress) and must_wait(state, one, [0x101, 1], progress)
+    assert origins_of(regions.node(2).exchange.sessions(), 1) == [1]
 
 
 def test_other_partitions_and_other_calls_do_not_wait() -> None:
