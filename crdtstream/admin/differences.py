@@ -72,7 +72,7 @@ def compare_groups(regions: Regions, key: str) -> RegionComparison:
     code = AGREE
     columns = [answer.region for answer in listed]
     for name in names[:GROUPS_MAX]:
-        answers = regions.ask("CRDT.GROUP", key, name, "COUNT", 0)
+        answers = regions.ask("CRDT.GROUP", "SHOW", key, name, "COUNT", 0)
         found = compare([frontiers(answer) for answer in answers])
         code = max(code, found.code, key=[AGREE, DIFFER, UNREACHABLE].index)
         rows += [replace(row, field=f"group {text_of(name)} {row.field}") for row in found.rows]

@@ -163,7 +163,7 @@ async def with_ages(
     async def with_age(each: GroupStanding) -> GroupStanding:
         if not each.lag:
             return each
-        question = ("CRDT.GROUP", each.key, each.group, "COUNT", 1)
+        question = ("CRDT.GROUP", "SHOW", each.key, each.group, "COUNT", 1)
         answer = await ports.ask(answering[each.most], *question, timeout_s=timeout_s)
         coming = [] if answer.error else fields_of_row(answer.value)["next"]
         return replace(each, oldest_id=coming[0][0].decode()) if coming else each

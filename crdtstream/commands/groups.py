@@ -1,12 +1,9 @@
-"""Consumer groups: XGROUP and XACK.
+"""Consumer groups: XGROUP.
 
 A group is replicated, but what its readers do is local: deliveries, claims and cursors are recorded as local facts and
 never sent.
 
-One ID may be pending in several origins (in ID modes that allow duplicates): XACK acts on all of them and counts the ID
-once.
-
-Reference: `xgroupCommand`, `xackCommand` of Redis.
+Reference: `xgroupCommand` of Redis.
 """
 
 from __future__ import annotations
@@ -14,13 +11,14 @@ from __future__ import annotations
 from crdtstream.commands import arguments
 from crdtstream.commands.fitting import require_name
 from crdtstream.commands.integers import integer
+from crdtstream.commands.properties import parse_properties, require_properties_readable
 from crdtstream.connections.admission import await_admission, must_wait
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.groups.group import Group
-from crdtstream.core.local_facts import ConsumerCreated, ConsumerDeleted, PendingDropped, PositionSet
+from crdtstream.core.local_facts import ConsumerCreated, ConsumerDeleted, PositionSet
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
 from crdtstream.protocols import replies
@@ -59,17 +57,23 @@ def attend(context: Context, key: Key, name: bytes, consumer: bytes) -> None:
 
 
 class GroupOptions:
-    """The options `[MKSTREAM] [ENTRIESREAD n]` of CREATE; SETID has only the second one."""
+    """The options `[MKSTREAM] [ENTRIESREAD n] [CRDT property value ...]` of CREATE; SETID has only the second one.
+    `properties_at` is where properties begin, 0 without any.
+    """
 
-    __slots__ = ("entries_read", "mkstream")
+    __slots__ = ("entries_read", "mkstream", "properties_at")
 
     def __init__(self) -> None:
+        self.properties_at = 0
         self.mkstream = False
         self.entries_read = UNKNOWN_ENTRIES_READ
 
     def parse(self, argv: list[bytes], at: int, creating: bool) -> int:
         """Parse the option at `at`; returns how many arguments it takes."""
         word = argv[at].upper()
+        if creating and word == b"CRDT":
+            self.properties_at = at + 1
+            return len(argv) - at
         if creating and word == b"MKSTREAM":
             self.mkstream = True
             return 1
@@ -130,16 +134,21 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
     options = parse_group(argv, True)
     key = (client.database, argv[2])
     stream = context.replica.keyspace.find(key) if options.mkstream else existing_stream(context, key)
-    if len(argv) > CREATE_ARGUMENTS_MAX:
+    if (options.properties_at or len(argv)) > CREATE_ARGUMENTS_MAX + bool(options.properties_at):
         raise CommandError(bad_arguments(argv[1]))
     start = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_entry_id(argv[4]))
     if stream is not None and argv[3] in stream.groups:
         raise CommandError(BUSY)
     require_name(context, "group", argv[3])
     require_name(context, "key", argv[2])
+    properties = parse_properties(context, argv, options.properties_at) if options.properties_at else {}
+    if properties:
+        require_properties_readable(context)
     if must_wait(context):
         return await_admission(context, client, xgroup_create, argv)
     context.replica.create_group(key, argv[3], start, bounded(options.entries_read, stream))
+    if properties:
+        context.replica.set_properties(key, argv[3], properties)
     return replies.OK
 
 
@@ -177,21 +186,6 @@ def xgroup_delconsumer(context: Context, client: Client, argv: list[bytes]) -> R
     pending = group.pending.count_of(argv[4])
     context.replica.record(ConsumerDeleted(key, argv[3], argv[4]))
     return replies.integer(pending)
-
-
-# XACK
-
-
-def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    key = (client.database, argv[1])
-    stream = context.look_up(key)
-    group = None if stream is None else stream.groups.get(argv[2])
-    if stream is None or group is None:
-        return replies.ZERO
-    dropped, acknowledged = group.pending.find(arguments.parse_entry_ids(argv, 3))
-    if acknowledged:
-        context.replica.record_for(stream, group, PendingDropped(key, argv[2], dropped))
-    return replies.integer(acknowledged)
 
 
 XGROUP = [
@@ -270,16 +264,5 @@ COMMANDS: list[Command] = [
         group="stream",
         summary="A container for consumer groups commands.",
         subcommands=XGROUP,
-    ),
-    Command(
-        "xack",
-        xack,
-        arity=-4,
-        flags="write fast",
-        keys=keys_at(1, "RW update"),
-        since="5.0.0",
-        group="stream",
-        summary="Acknowledges messages that were delivered to a consumer group.",
-        syntax="key group id...",
     ),
 ]

@@ -1,4 +1,4 @@
-"""CRDT.STREAM, CRDT.GROUP and CRDT.ENTRIES: a stream and a group by origin, as tools for operators show them.
+"""CRDT.STREAM SHOW, CRDT.GROUP SHOW and CRDT.ENTRIES: a stream and a group by origin, as tools for operators show them.
 
 Nothing is delivered, moved or noted. An entry has a third element, its origin, behind those of XRANGE. Of a group:
 
@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.commands import arguments
+from crdtstream.commands import arguments, group_properties
 from crdtstream.commands.integers import integer
 from crdtstream.commands.stream_info import found_stream, id_reply
 from crdtstream.connections.client import Client
-from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.command import Command, help_row, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange, merge
@@ -46,8 +46,8 @@ def origin_reply(origin: int) -> bytes:
 
 
 def stream_by_origin(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """CRDT.STREAM key: a map for each origin that has entries."""
-    stream = found_stream(context, client, argv[1])
+    """CRDT.STREAM SHOW key: a map for each origin that has entries."""
+    stream = found_stream(context, client, argv[2])
     trees = [stream.trees[origin] for origin in sorted(stream.trees)]
     return replies.array([tree_row(tree, client.protocol) for tree in trees if tree.count])
 
@@ -72,12 +72,12 @@ def tree_row(tree: EntryTree, protocol: int) -> bytes:
 
 
 def group_by_origin(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """CRDT.GROUP key group [COUNT count]: the group by origin, and the entries that come next."""
+    """CRDT.GROUP SHOW key group [COUNT count]: the group by origin, and the entries that come next."""
     count = parse_next(argv)
-    stream = found_stream(context, client, argv[1])
-    group = stream.groups.get(argv[2])
+    stream = found_stream(context, client, argv[2])
+    group = stream.groups.get(argv[3])
     if group is None:
-        raise CommandError(f"NOGROUP No such consumer group '{shown(argv[2])}' for key name '{shown(argv[1])}'")
+        raise CommandError(f"NOGROUP No such consumer group '{shown(argv[3])}' for key name '{shown(argv[2])}'")
     origins = sorted({*stream.trees, *group.passed, *group.acked})
     coming = group.next_entries(stream.chains, count).runs if count else []
     items = [
@@ -92,11 +92,11 @@ def group_by_origin(context: Context, client: Client, argv: list[bytes]) -> Repl
 
 
 def parse_next(argv: list[bytes]) -> int:
-    if len(argv) == 3:
+    if len(argv) == 4:
         return NEXT_COUNT
-    if len(argv) != 5 or argv[3].upper() != b"COUNT":
+    if len(argv) != 6 or argv[4].upper() != b"COUNT":
         raise CommandError(arguments.SYNTAX)
-    count = integer(argv[4], NOT_A_COUNT)
+    count = integer(argv[5], NOT_A_COUNT)
     if count < 0:
         raise CommandError(NOT_A_COUNT)
     return count
@@ -157,30 +157,55 @@ def entries_by_origin(runs: list[BlockRange], reverse: bool) -> bytes:
     return replies.array(entries)
 
 
+STREAM: list[Command] = [
+    Command(
+        "crdt.stream|show",
+        stream_by_origin,
+        arity=3,
+        flags="readonly",
+        counts_itself=True,
+        keys=keys_at(2, "RO access"),
+        since="0.2.0",
+        summary="Returns what each origin has added to a stream.",
+        syntax="key",
+        help=("SHOW <key>", "    Return what each origin has added to the stream."),
+    ),
+    help_row("crdt.stream", since="0.2.0"),
+]
+GROUP: list[Command] = [
+    Command(
+        "crdt.group|show",
+        group_by_origin,
+        arity=-4,
+        flags="readonly",
+        counts_itself=True,
+        keys=keys_at(2, "RO access"),
+        since="0.2.0",
+        summary="Returns the positions and acknowledgements of a group by origin, and the entries that come next here.",
+        syntax="key group [COUNT count#]",
+        help=(
+            "SHOW <key> <groupname> [COUNT <count>]",
+            "    Return the group by origin, and the entries that come next here.",
+        ),
+    ),
+    *group_properties.SUBCOMMANDS,
+]
 COMMANDS: list[Command] = [
     Command(
         "crdt.stream",
-        stream_by_origin,
-        arity=2,
-        flags="readonly",
-        counts_itself=True,
-        keys=keys_at(1, "RO access"),
+        arity=-2,
         since="0.2.0",
         group="stream",
-        summary="Returns what each origin has added to a stream.",
-        syntax="key",
+        summary="A container for commands about a stream over regions.",
+        subcommands=STREAM,
     ),
     Command(
         "crdt.group",
-        group_by_origin,
-        arity=-3,
-        flags="readonly",
-        counts_itself=True,
-        keys=keys_at(1, "RO access"),
+        arity=-2,
         since="0.2.0",
         group="stream",
-        summary="Returns the positions and acknowledgements of a group by origin, and the entries that come next here.",
-        syntax="key group [COUNT count#]",
+        summary="A container for commands about a consumer group over regions.",
+        subcommands=GROUP,
     ),
     Command(
         "crdt.entries",

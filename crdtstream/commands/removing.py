@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.commands import arguments
+from crdtstream.commands.acknowledging import acknowledge_unread
 from crdtstream.commands.adding import TrimOptions, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF, KEEPREF
 from crdtstream.connections.client import Client
@@ -192,9 +193,12 @@ def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
         return fates_reply([NOT_FOUND] * named.count)
     ids = named.ids()
     dropped, pending = group.pending.found(sorted(dict.fromkeys(ids)))
+    is_pending = bool(pending)
+    if group.rules.exact:
+        pending = [*pending, *acknowledge_unread(context, key, argv[2], sorted(dict.fromkeys(ids)))]
     held = dict.fromkeys(pending)
     removal = Removal(context, stream, named.strategy or KEEPREF, pending)
-    if held:
+    if is_pending:
         context.replica.record(PendingDropped(key, argv[2], dropped))
     fates: list[int] = []
     for entry_id in ids:

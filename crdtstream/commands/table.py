@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.commands import (
+    acknowledging,
     acl,
     clients,
     configuration,
@@ -274,6 +275,7 @@ COMMANDS: list[Command] = [
     *stream_info.COMMANDS,
     *inspecting.COMMANDS,
     *groups.COMMANDS,
+    *acknowledging.COMMANDS,
     *group_reading.COMMANDS,
     *pending_entries.COMMANDS,
     *releasing.COMMANDS,

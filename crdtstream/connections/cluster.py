@@ -190,6 +190,9 @@ class NeighboursPort(Protocol):
     def format_of(self, region: int) -> int:
         """The highest format of batches that a region reads; that of the release before if it did not say so."""
 
+    def cannot_read(self, format_version: int) -> list[int]:
+        """The regions of the cluster that do not read batches in this format."""
+
     def count_of(self, origin: int) -> int:
         """How many earlier origins the region of this one had; -1 if that is not known."""
 

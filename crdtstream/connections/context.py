@@ -153,6 +153,7 @@ class Context:
         self.settings = settings
         self.standing = standing
         self.replica = replica
+        replica.exact_intervals_max = settings.limits.exact_intervals_max
         self.cluster = cluster
         self.notices = notices
         self.clock = Clock(replica.keyspace, now_ms)
@@ -210,6 +211,7 @@ class Context:
         self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
         self.replica.applied.conflicts.limit(config.limits.conflict_entries_max)
         self.notifications.configure(config.notify_keyspace_events)
+        self.replica.exact_intervals_max = config.limits.exact_intervals_max
         self.measure_memory()
 
     def recognise_all(self) -> None:

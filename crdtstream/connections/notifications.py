@@ -204,6 +204,7 @@ EVENTS: Final[dict[type[Effect], KeyEvent | Callable[[Any], KeyEvent]]] = {
     fx.GroupCreated: (STREAM, b"xgroup-create"),
     fx.GroupDestroyed: (STREAM, b"xgroup-destroy"),
     fx.Acknowledged: NO_EVENT,
+    fx.GroupPropertiesSet: NO_EVENT,
     fx.ExpirySet: _expiry_set,
     fx.AddCounted: NO_EVENT,
     fx.MemberJoined: NO_EVENT,

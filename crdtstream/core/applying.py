@@ -24,28 +24,21 @@ from crdtstream.core import effects as fx
 from crdtstream.core.changed import Changed
 from crdtstream.core.conflicts import CREATION_VOID, NO_DOT, Conflicts
 from crdtstream.core.effects import Batch, Effect, Key
+from crdtstream.core.groups.applying_facts import apply_to_group, apply_to_producers
 from crdtstream.core.groups.group import Group
-from crdtstream.core.idempotence import Producers
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.local_facts import (
-    ConsumerCreated,
-    ConsumerDeleted,
-    EntriesDelivered,
     LocalFact,
-    PendingClaimed,
-    PendingDropped,
-    PlaceSet,
-    PositionRaised,
-    PositionSet,
-    ProducerRecorded,
-    ProducersConfigured,
     ProducersFact,
 )
 from crdtstream.core.members import Members
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.whole_state import WholeState
+
+# The first format of batches that can say what a group's properties are.
+PROPERTIES_FORMAT: Final = 4
 
 StampedFact = tuple[int, LocalFact]
 
@@ -63,6 +56,7 @@ class Applied:
         "changed",
         "conflicts",
         "contexts",
+        "format_version",
         "keyspace",
         "members",
         "origin",
@@ -79,6 +73,8 @@ class Applied:
         self._news: dict[int, None] = {}
         self.members = Members()
         self.conflicts = Conflicts(keyspace)
+        # The format of batches that one needs to read all that was applied; 0 for the oldest.
+        self.format_version = 0
         self._waiting_facts: list[StampedFact] = []
         self._captured: dict[Key, int] = {}
         self._fact_count = 0
@@ -96,6 +92,10 @@ class Applied:
     def counter(self) -> int:
         """The last counter of this region's origin."""
         return self.vector.get(self.origin)
+
+    def raise_format(self, format_version: int) -> None:
+        """Something was applied that only this format of batches and later ones can say."""
+        self.format_version = max(self.format_version, format_version)
 
     def become(self, origin: int) -> None:
         """Go on as another origin, whose first context names everything."""
@@ -202,6 +202,8 @@ class Applied:
 
     def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
         fresh = not any(self.vector.get(origin) for origin, _ in vector.items())
+        if any(group.properties for stream in streams.values() for group in stream.groups.values()):
+            self.raise_format(PROPERTIES_FORMAT)
         for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
                 self._join_key(key, streams.get(key) or Stream(), vector, fresh)
@@ -328,14 +330,14 @@ class Applied:
         stream = self.keyspace.known(fact.key)
         if stream is not None and isinstance(fact, ProducersFact):
             self._fact_count += 1
-            _apply_to_producers(stream, fact)
+            apply_to_producers(stream, fact)
             return
         self.apply_to_group(stream, None if stream is None else stream.groups.get(fact.group), fact)
 
     def apply_to_group(self, stream: Stream | None, group: Group | None, fact: LocalFact) -> None:
         """Apply a fact about this group; nothing if there is none any more."""
         self._fact_count += 1
-        if stream is not None and group is not None and _apply_to_group(stream, group, fact):
+        if stream is not None and group is not None and apply_to_group(stream, group, fact):
             self.changed.record_dirty(fact.key, fact.group, group)
 
     def check(self) -> None:
@@ -393,6 +395,16 @@ def _apply_group_created(change: Change, effect: fx.GroupCreated) -> bool:
     return True
 
 
+def _apply_group_properties(change: Change, effect: fx.GroupPropertiesSet) -> bool:
+    change.applied.raise_format(PROPERTIES_FORMAT)
+    group = change.stream.groups.get(effect.group)
+    registers = {name: (effect.number, change.origin, value) for name, value in effect.values.items()}
+    if group is None or not group.apply_properties(effect.creates, registers):
+        return False
+    change.applied.changed.dirty[(effect.key, effect.group)] = None
+    return True
+
+
 def _apply_group_destroyed(change: Change, effect: fx.GroupDestroyed) -> bool:
     change.stream.apply_group_destroyed(change.origin, change.counter, change.context, effect.group)
     return True
@@ -441,6 +453,7 @@ STREAM_RULES: Final[dict[type[Effect], Callable[[Change, Any], bool]]] = {
     fx.EntriesRemoved: _apply_removed,
     fx.GroupCreated: _apply_group_created,
     fx.GroupDestroyed: _apply_group_destroyed,
+    fx.GroupPropertiesSet: _apply_group_properties,
     fx.StreamDeleted: _apply_deleted,
     fx.StreamIdSet: _apply_id_set,
     fx.ExpirySet: _apply_expiry_set,
@@ -453,48 +466,3 @@ MEMBER_RULES: Final[dict[type[Effect], Callable[[Members, Dot, VersionVector, An
     fx.MemberAdmitted: _apply_admitted,
     fx.MemberEvicted: _apply_evicted,
 }
-
-
-def _apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
-    """Apply one local fact; true if the group's runs may have grown."""
-    if isinstance(fact, EntriesDelivered):
-        group.apply_delivered(stream.trees, fact.consumer, fact.now_ms, fact.intervals, fact.noack, fact.offer)
-        group.entries_read = fact.entries_read
-        return fact.noack
-    if isinstance(fact, PendingDropped):
-        group.apply_dropped(fact.intervals)
-        return True
-    if isinstance(fact, PendingClaimed):
-        group.apply_claimed(fact.consumer, fact.rows)
-        return False
-    if isinstance(fact, ConsumerCreated):
-        group.touch(fact.consumer, fact.now_ms)
-        return False
-    if isinstance(fact, ConsumerDeleted):
-        group.apply_consumer_deleted(stream.trees, fact.consumer)
-        return True
-    if isinstance(fact, PositionSet):
-        group.apply_position_set(stream.trees, fact.position, fact.entries_read)
-        return True
-    if isinstance(fact, PositionRaised):
-        group.apply_position_raised(stream.trees, fact.entry_id)
-        return False
-    if isinstance(fact, PlaceSet):
-        group.apply_place_set(fact.floor, fact.delivered, fact.skipped, fact.replay)
-        group.entries_read = fact.entries_read
-        return True
-    raise AssertionError(f"no rule applies {type(fact).__name__}")
-
-
-def _apply_to_producers(stream: Stream, fact: ProducersFact) -> None:
-    producers = stream.producers
-    if producers is None:
-        producers = stream.producers = Producers()
-    if isinstance(fact, ProducerRecorded):
-        producers.record(fact.producer, fact.name, fact.entry_id, fact.now_ms)
-        producers.forget(fact.producer, fact.since_ms, fact.entries_max)
-        producers.added += 1
-        return
-    assert isinstance(fact, ProducersConfigured), f"no rule applies {type(fact).__name__}"
-    producers.duration_s, producers.entries_max = fact.duration_s, fact.entries_max
-    producers.clear()

@@ -12,6 +12,7 @@ from crdtstream.core.sizes import (
     ORIGIN_BYTES,
     OTHER_EFFECTS,
     START_BYTES,
+    values_bytes,
 )
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
@@ -38,7 +39,8 @@ def groups_bytes(copies: GroupCopies, name: bytes) -> int:
     size = 0
     for group in copies.groups:
         pieces = len(group.settled.pairs())
-        size += 2 * (EFFECT_BYTES + len(name) + len(group.name) + ORIGIN_BYTES) + START_BYTES + INTERVAL_BYTES * pieces
+        size += 3 * (EFFECT_BYTES + len(name) + len(group.name) + ORIGIN_BYTES) + START_BYTES + INTERVAL_BYTES * pieces
+        size += values_bytes(group.properties)
     return size
 
 

@@ -27,6 +27,7 @@ from typing import Final
 
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
@@ -171,7 +172,22 @@ def numbers_of(group: Group) -> list[int]:
             numbers += (origin, len(pairs))
             for low, high in pairs:
                 numbers += (*low, *high)
+        if create.properties:
+            numbers += numbers_of_registers(create.properties)
     return numbers
+
+
+def numbers_of_registers(registers: PropertyRegisters) -> list[int]:
+    """PropertyRegisters as numbers, in the order of their names; texts as their lengths and hashes."""
+    numbers = [len(registers)]
+    for name in sorted(registers):
+        number, origin, value = registers[name]
+        numbers += (len(name), text_number(name), number, origin, len(value), text_number(value))
+    return numbers
+
+
+def text_number(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
 
 
 def numbers_of_position(position: Position) -> list[int]:

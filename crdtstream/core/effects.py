@@ -32,6 +32,7 @@ from crdtstream.core.sizes import (
     ORIGIN_BYTES,
     RANGE_BYTES,
     START_BYTES,
+    values_bytes,
 )
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
@@ -283,6 +284,31 @@ class Acknowledged(Effect):
     def bytes_max(self) -> int:
         size = len(self.group) + ORIGIN_BYTES * len(self.creates)
         return super().bytes_max() + size + _intervals_bytes(self.runs)
+
+    def named_dots(self) -> list[Dot]:
+        return self.creates
+
+    def demand(self) -> int:
+        return SMALL
+
+
+class GroupPropertiesSet(Effect):
+    """Properties of a group, set under the create dots named here (core/groups/properties.py); `number` is above those
+    of all that its origin saw.
+    """
+
+    __slots__ = ("creates", "group", "number", "values")
+
+    def __init__(self, key: Key, group: bytes, creates: list[Dot], number: int, values: dict[bytes, bytes]) -> None:
+        super().__init__(key)
+        self.group = group
+        self.creates = creates
+        self.number = number
+        self.values = values
+
+    def bytes_max(self) -> int:
+        size = len(self.group) + ORIGIN_BYTES * len(self.creates)
+        return super().bytes_max() + size + values_bytes(self.values)
 
     def named_dots(self) -> list[Dot]:
         return self.creates

@@ -4,7 +4,7 @@ The entries of a copy belong to one origin, whatever origins wrote the source (c
 that a group keeps for each origin become one set: an entry's ID is in it if it was under the origin that wrote the
 entry, and an ID that no entry has if it was under any origin.
 
-    copied to all regions    the start; what the start or a run passes, as runs under the new create
+    copied to all regions    the properties, the start; what the start or a run passes, as runs under the new create
     copied in this region    floor, delivered, skipped, replay; consumers, pending entries, producer records
 
 A group of the copy is created by an effect, so it is ended by a DEL or DESTROY of its name that another region makes
@@ -18,6 +18,7 @@ from crdtstream.core.effects import Key, Position
 from crdtstream.core.entries.merging import merge
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingRow
+from crdtstream.core.groups.properties import lasting_values
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.local_facts import (
     ConsumerCreated,
@@ -60,6 +61,7 @@ class GroupCopy:
         "floor_default",
         "name",
         "pending",
+        "properties",
         "replay",
         "settled",
         "skipped",
@@ -79,6 +81,7 @@ class GroupCopy:
         self.entries_read = entries_read_of(stream, group)
         self.consumers = [(one, known.seen_ms, known.active_ms) for one, known in group.consumers.items()]
         self.pending = pending_of(group)
+        self.properties = lasting_values(group.properties)
 
 
 class GroupCopies:
@@ -198,6 +201,8 @@ def put_group(replica: Replica, key: Key, copy: GroupCopy) -> None:
     origin = replica.applied.origin
     start = Position(copy.start_default, {origin: copy.start})
     replica.create_group(key, copy.name, start, copy.entries_read)
+    if copy.properties:
+        replica.set_properties(key, copy.name, copy.properties)
     replica.prepare_runs(key, copy.name, of_origin(origin, copy.settled))
     floor = Position(copy.floor_default, {origin: copy.floor})
     sets = [of_origin(origin, known) for known in (copy.delivered, copy.skipped, copy.replay)]

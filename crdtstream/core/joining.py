@@ -63,6 +63,7 @@ from array import array
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, CounterRange
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Create, Group
+from crdtstream.core.groups.properties import merged
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
@@ -321,13 +322,15 @@ def surviving(
 
 
 def join_group(group: Group, creates: dict[Dot, Create]) -> None:
-    """Add the creates of the other side, with their runs."""
+    """Add the creates of the other side, with their runs and properties."""
     for dot, create in sorted(creates.items()):
         if dot not in group.creates:
             group.add_create(dot, create.start)
-        runs = group.creates[dot].runs
+        mine = group.creates[dot]
         for origin, pieces in create.runs.items():
-            runs.setdefault(origin, IntervalSet()).union(pieces)
+            mine.runs.setdefault(origin, IntervalSet()).union(pieces)
+        if create.properties:
+            mine.properties = merged(mine.properties, create.properties.items())
     before = group.acked
     group.derive()
     for origin, acked in group.acked.items():

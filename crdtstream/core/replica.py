@@ -32,6 +32,8 @@ from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.encoding import encode_named, id_reply
 from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.properties import next_number
+from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.local_facts import LocalFact
 from crdtstream.core.origin_meta import OriginMeta
@@ -69,6 +71,7 @@ class Replica:
         "applied",
         "budget",
         "changed",
+        "exact_intervals_max",
         "expired_keys",
         "keyspace",
         "prepared",
@@ -82,6 +85,7 @@ class Replica:
         self.prepared = 0
         self.budget = BatchBudget()
         self.expired_keys = 0
+        self.exact_intervals_max = EXACT_INTERVALS_MAX
         self._effects: list[Effect] = []
         self._facts: list[StampedFact] = []
         self._first = 1
@@ -233,6 +237,13 @@ class Replica:
         self.freshen(key)
         self._prepare(fx.GroupCreated(key, group, start, entries_read))
 
+    def set_properties(self, key: Key, group: bytes, values: dict[bytes, bytes]) -> None:
+        """Prepare these properties of a group that exists."""
+        found = self.keyspace.known(key)
+        assert found is not None, "properties for a key that does not exist"
+        creates, registers = sorted(found.groups[group].creates), found.groups[group].properties
+        self._prepare(fx.GroupPropertiesSet(key, group, creates, next_number(registers), values))
+
     def destroy_group(self, key: Key, group: bytes) -> bool:
         stream = self.keyspace.find(key)
         if stream is None or group not in stream.groups:
@@ -313,6 +324,12 @@ class Replica:
 
     # Prepare: acknowledgements
 
+    def acknowledge_unread(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:
+        """Prepare runs of entries that another region delivered, acknowledged here."""
+        stream = self.keyspace.known(key)
+        assert stream is not None, "runs for a key that does not exist"
+        self._prepare(fx.Acknowledged(key, name, sorted(stream.groups[name].creates), runs))
+
     def prepare_runs(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:
         """Prepare the runs that a group has under its source's name, for the group of the copy."""
         stream = self.keyspace.known(key)
@@ -342,7 +359,7 @@ class Replica:
         group = None if stream is None else stream.groups.get(name)
         if stream is None or group is None:
             return
-        runs = group.new_runs(stream.trees)
+        runs = group.new_runs(stream.trees, self.exact_intervals_max)
         if runs:
             self._acknowledge_runs(key, name, sorted(group.creates), runs)
             self.changed.forget_dirty(dirty)

@@ -24,6 +24,11 @@ START_BYTES: Final = 32
 OTHER_EFFECTS: Final = 8
 
 
+def values_bytes(values: dict[bytes, bytes]) -> int:
+    """Properties of a group: names and values with their lengths."""
+    return sum([2 * ORIGIN_BYTES + len(name) + len(value) for name, value in values.items()])
+
+
 def entry_bytes(name: bytes, fields: list[bytes]) -> int:
     """One entry that is added to this key, which may be hidden and is deleted then."""
     size = sum(map(len, fields)) + FIELD_BYTES * (len(fields) + 1)

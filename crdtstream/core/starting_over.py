@@ -29,6 +29,7 @@ from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.forks import forks
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.properties import lasting_values
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
@@ -46,7 +47,7 @@ class LeftBehind:
     def __init__(self) -> None:
         self.entries: dict[Key, list[OwnEntry]] = {}
         self.expiries: dict[Key, int] = {}
-        self.groups: list[tuple[Key, bytes, Position]] = []
+        self.groups: list[tuple[Key, bytes, Position, dict[bytes, bytes]]] = []
 
     def entry_count(self) -> int:
         return sum(map(len, self.entries.values()))
@@ -95,7 +96,7 @@ class _Judge:
                 left.expiries[key] = stream.expires_ms
         for name, group in sorted(stream.groups.items()):
             if (other is None or name not in other.groups) and self._group_stays(group):
-                left.groups.append((key, name, group.start()))
+                left.groups.append((key, name, group.start(), lasting_values(group.properties)))
 
     def _group_stays(self, group: Group) -> bool:
         return any(self._stays(origin, counter) for origin, counter in group.creates)
@@ -179,8 +180,10 @@ def numbered(entries: list[OwnEntry], counter: int) -> Block:
 
 def hand_over_groups(replica: Replica, left: LeftBehind) -> None:
     """Prepare creates of the groups that are missing; the local origin must have been admitted."""
-    for key, name, start in left.groups:
+    for key, name, start, properties in left.groups:
         stream = replica.keyspace.known(key)
         if stream is None or name not in stream.groups:
             replica.create_group(key, name, start, UNKNOWN_ENTRIES_READ)
+            if properties:
+                replica.set_properties(key, name, properties)
     left.groups = []

@@ -104,7 +104,7 @@ async def read_stream(ports: RedisPorts, addresses: RedisAddresses, key: bytes) 
     questions: list[Words] = [
         ("XINFO", "STREAM", key),
         ("CRDT.DIGEST", key),
-        ("CRDT.STREAM", key),
+        ("CRDT.STREAM", "SHOW", key),
         ("XINFO", "GROUPS", key),
     ]
     answers = await ports.ask_all(addresses.values(), questions, 10.0)
@@ -113,7 +113,7 @@ async def read_stream(ports: RedisPorts, addresses: RedisAddresses, key: bytes) 
 
 async def read_group(ports: RedisPorts, addresses: RedisAddresses, key: bytes, group: bytes) -> list[GroupSide]:
     questions: list[Words] = [
-        ("CRDT.GROUP", key, group, "COUNT", COMING_MAX),
+        ("CRDT.GROUP", "SHOW", key, group, "COUNT", COMING_MAX),
         ("XINFO", "CONSUMERS", key, group),
         ("XPENDING", key, group, "-", "+", PENDING_MAX),
     ]

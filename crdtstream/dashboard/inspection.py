@@ -121,7 +121,7 @@ def entries_of(reply: Any) -> tuple[Entry, ...]:
 
 
 def stream_side(region: str, answers: Sequence[RegionAnswer]) -> StreamSide:
-    """From the answers to XINFO STREAM, CRDT.DIGEST, CRDT.STREAM and XINFO GROUPS."""
+    """From the answers to XINFO STREAM, CRDT.DIGEST, CRDT.STREAM SHOW and XINFO GROUPS."""
     error = next((answer.error for answer in answers if answer.error), "")
     if error:
         return StreamSide(region, None, "", (), (), error)
@@ -141,7 +141,7 @@ def origin_parts(reply: Any) -> tuple[OriginPart, ...]:
 
 
 def group_side(region: str, answers: Sequence[RegionAnswer]) -> GroupSide:
-    """From the answers to CRDT.GROUP, XINFO CONSUMERS and XPENDING."""
+    """From the answers to CRDT.GROUP SHOW, XINFO CONSUMERS and XPENDING."""
     error = next((answer.error for answer in answers if answer.error), "")
     if error:
         return GroupSide(region, 0, (), (), (), (), error)

@@ -82,7 +82,7 @@ class Walk:
     async def _asked_again(self, groups: Collection[LaggingGroup]) -> list[LaggingGroup]:
         if not groups:
             return []
-        questions = [("CRDT.GROUP", group.key, group.group, "COUNT", 1) for group in groups]
+        questions = [("CRDT.GROUP", "SHOW", group.key, group.group, "COUNT", 1) for group in groups]
         answers = await self._ports.port(self._address).ask_all(questions, 2.0)
         now_s = time.monotonic()
         found: list[LaggingGroup] = []

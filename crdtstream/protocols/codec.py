@@ -52,6 +52,7 @@ __all__ = [
     "JOINED",
     "LOCAL",
     "NAMED",
+    "NEEDED",
     "READABLE",
     "STABLE",
     "STAGED",
@@ -90,8 +91,8 @@ __all__ = [
     "fact_records",
 ]
 
-FORMAT_VERSION: Final = 3
-# The oldest format that is read: format 3 only adds values at the ends of rows.
+FORMAT_VERSION: Final = 4
+# The oldest format that is read: later ones add values at the ends of rows, and kinds of effects.
 OLDEST_FORMAT: Final = 2
 # The oldest format that peers are spoken to in: that of the release before. What only a later format can say must not
 # be said before all members read that format.
@@ -122,6 +123,8 @@ BEGINNING: Final = 12
 NAMED: Final = 13
 ANNOUNCED: Final = 14
 READABLE: Final = 15
+# Only in a manifest: the format of batches that what was applied needs.
+NEEDED: Final = 16
 
 
 class BatchHeader:
@@ -358,7 +361,7 @@ def decode_joined(payload: bytes) -> tuple[int, VersionVector]:
 
 def encode_number(number: int) -> bytes:
     """The only number of a record about starting over: the transfer whose state replaces all earlier state, how many
-    groups are still to be handed over, or the first log position that peers may be served from.
+    groups are still to be handed over, the first log position that peers may be served from, or a format of batches.
     """
     return msgpack.packb((number,))
 

@@ -142,6 +142,21 @@ def read_counter(value: object, what: str) -> int:
     raise CodecError(f"{what}: counters begin at 1")
 
 
+def text_columns(texts: list[bytes]) -> tuple[bytes, bytes]:
+    """Texts as a column of their lengths, and their bytes."""
+    return column([len(text) for text in texts]), b"".join(texts)
+
+
+def read_texts(lengths: object, data: object, what: str) -> list[bytes]:
+    texts, low, content = [], 0, read_bytes(data, what)
+    for length in read_column(lengths, what):
+        texts.append(content[low : low + length])
+        low += length
+    if low != len(content):
+        raise CodecError(f"{what}: {len(content)} bytes for texts of {low}")
+    return texts
+
+
 def read_dots(origin_value: object, first_value: object, last_value: object) -> tuple[int, int, int]:
     """The dots of a batch: its origin, and a range of counters, both inclusive."""
     origin = read_origin(origin_value, "batch origin")

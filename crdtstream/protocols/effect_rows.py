@@ -28,6 +28,7 @@ from crdtstream.core.effects import (
     ExpirySet,
     GroupCreated,
     GroupDestroyed,
+    GroupPropertiesSet,
     MemberAdmitted,
     MemberEvicted,
     MemberJoined,
@@ -35,6 +36,7 @@ from crdtstream.core.effects import (
     StreamDeleted,
     StreamIdSet,
 )
+from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.core.values.intervals import Interval
 from crdtstream.core.values.origin_intervals import OriginIntervals
@@ -56,7 +58,9 @@ from crdtstream.protocols.columns import (
     read_key,
     read_origin,
     read_pairs,
+    read_texts,
     read_u64,
+    text_columns,
 )
 from crdtstream.protocols.msgpack_writing import write_bytes, write_column_head, write_in_column
 from crdtstream.protocols.rows import Row
@@ -73,6 +77,8 @@ _ADD_COUNTED: Final = 9
 _MEMBER_JOINED: Final = 10
 _MEMBER_EVICTED: Final = 11
 _MEMBER_ADMITTED: Final = 12
+# From format 4 on.
+_GROUP_PROPERTIES_SET: Final = 13
 
 
 def effect_row(effect: Effect) -> Row:
@@ -120,6 +126,12 @@ def _acknowledged_row(effect: Acknowledged) -> Row:
     database, name = effect.key
     creates = column(flat(effect.creates))
     return (_ACKNOWLEDGED, database, name, effect.group, creates, intervals_column(effect.runs))
+
+
+def _group_properties_row(effect: GroupPropertiesSet) -> Row:
+    database, name = effect.key
+    creates, texts = column(flat(effect.creates)), [text for named in sorted(effect.values.items()) for text in named]
+    return (_GROUP_PROPERTIES_SET, database, name, effect.group, creates, effect.number, *text_columns(texts))
 
 
 def _expiry_set_row(effect: ExpirySet) -> Row:
@@ -249,11 +261,31 @@ def _read_add_counted(row: Row, counter: int) -> AddCounted:
 
 def _read_acknowledged(row: Row, _counter: int) -> Acknowledged:
     _, database, name, group, values, runs = row
-    creates = read_pairs(values, "creates")
+    creates = _read_creates(values)
+    return Acknowledged(read_key(database, name), read_bytes(group, "group"), creates, read_intervals(runs, "runs"))
+
+
+def _read_creates(value: object) -> list[Dot]:
+    creates = read_pairs(value, "creates")
     for origin, counter in creates:
         read_origin(origin, "creates")
         read_counter(counter, "creates")
-    return Acknowledged(read_key(database, name), read_bytes(group, "group"), creates, read_intervals(runs, "runs"))
+    return creates
+
+
+def _read_group_properties(row: Row, _counter: int) -> GroupPropertiesSet:
+    _, database, name, group, creates, number, lengths, data = row
+    texts = read_texts(lengths, data, "properties")
+    if len(texts) % 2:
+        raise CodecError("properties: a name without a value")
+    values = dict(zip(texts[0::2], texts[1::2], strict=True))
+    return GroupPropertiesSet(
+        read_key(database, name),
+        read_bytes(group, "group"),
+        _read_creates(creates),
+        read_counter(number, "number"),
+        values,
+    )
 
 
 # The number of a kind, its class, how many values its rows have, what writes them, and what reads them with the counter
@@ -273,6 +305,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     (_MEMBER_JOINED, MemberJoined, (2,), _member_joined_row, _read_joined),
     (_MEMBER_EVICTED, MemberEvicted, (4,), _member_evicted_row, _read_evicted),
     (_MEMBER_ADMITTED, MemberAdmitted, (4,), _member_admitted_row, _read_admitted),
+    (_GROUP_PROPERTIES_SET, GroupPropertiesSet, (8,), _group_properties_row, _read_group_properties),
 )
 _WRITERS: Final = {effect: write for _, effect, _, write, _ in KINDS}
 _READERS: Final = {number: (effect.__name__, sizes, read) for number, effect, sizes, _, read in KINDS}

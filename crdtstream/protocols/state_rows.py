@@ -29,6 +29,7 @@ from crdtstream.core.entries.uint_encoding import in_order
 from crdtstream.core.groups.consumer import Consumer
 from crdtstream.core.groups.group import Create, Group
 from crdtstream.core.groups.pending import PendingEntries
+from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.groups.spans import Span
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.origin_meta import OriginMeta
@@ -49,8 +50,10 @@ from crdtstream.protocols.columns import (
     read_origin,
     read_pairs,
     read_row,
+    read_texts,
     read_u64,
     require_ascending,
+    text_columns,
 )
 from crdtstream.protocols.effect_rows import (
     intervals_column,
@@ -80,6 +83,8 @@ _PRODUCED: Final = 14
 
 # The last one is left out where it is 0, as formats before 3 left it out.
 META_NUMBERS: Final = 19
+# Without those of its properties.
+CREATE_VALUES: Final = 6
 
 _DELIVERED: Final = 0
 _SKIPPED: Final = 1
@@ -91,9 +96,9 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Producers: "_of_producer added duplicates duration_s entries_max",
     OriginMeta: "add_counter add_id added dropped_counter expires_ms expiry_counter first offset offset_counter"
     " offset_weight removed_counter removed_id set_counter set_id trimmed_to voided",
-    Group: "_last_unsettled _read_cursor _unsettled acked consumers creates delivered deliveries entries_read floor"
-    " passed pending replay skipped",
-    Create: "runs start",
+    Group: "_acknowledged _last_unsettled _read_cursor _unsettled acked consumers creates delivered deliveries"
+    " entries_read floor passed pending properties replay rules skipped withheld",
+    Create: "properties runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_end _grown _highs _lows",
     PendingEntries: "_chains _consumers _of_origin _released_to _time count",
@@ -161,7 +166,7 @@ def _producer_rows(producers: Producers) -> list[Row]:
 def capture_group(name: bytes, group: Group) -> GroupImage:
     rows: list[Row] = [(_GROUP, name, *position_values(group.floor), group.entries_read)]
     for (origin, counter), create in group.creates.items():
-        rows.append((_CREATE, origin, counter, *position_values(create.start), _sets_column(create.runs)))
+        rows.append(_create_row(origin, counter, create))
     for which, sets in ((_DELIVERED, group.delivered.as_dict()), (_SKIPPED, group.skipped), (_REPLAY, group.replay)):
         if sets:
             rows.append((_INTERVALS, which, _sets_column(sets)))
@@ -187,8 +192,20 @@ def _capture_creates(name: bytes, group: Group) -> GroupImage:
         floor = floor.meet(start)
     rows: list[Row] = [(_GROUP, name, *position_values(floor), UNKNOWN_ENTRIES_READ)]
     for (origin, counter), create in group.creates.items():
-        rows.append((_CREATE, origin, counter, *position_values(create.start), _sets_column(create.runs)))
+        rows.append(_create_row(origin, counter, create))
     return GroupImage(rows, [])
+
+
+def _create_row(origin: int, counter: int, create: Create) -> Row:
+    row = (_CREATE, origin, counter, *position_values(create.start), _sets_column(create.runs))
+    return (*row, *_registers_columns(create.properties)) if create.properties else row
+
+
+def _registers_columns(registers: PropertyRegisters) -> tuple[bytes, bytes, bytes]:
+    """Numbers and origins by turns, then names and values by turns."""
+    rows = sorted(registers.items())
+    numbers = column([value for _, (number, origin, _) in rows for value in (number, origin)])
+    return (numbers, *text_columns([text for name, (_, _, value) in rows for text in (name, value)]))
 
 
 def _counters_column(counters: dict[int, int]) -> bytes:
@@ -416,10 +433,21 @@ def _read_sets(value: object, what: str) -> dict[int, IntervalSet]:
 
 
 def _read_create(group: Group, row: Row) -> None:
-    _, origin, counter, default, ids, runs = read_row(row, 6, "create")
+    # A create without properties ends before them.
+    _, origin, counter, default, ids, runs = read_row(row[:CREATE_VALUES], CREATE_VALUES, "create")
     create = Create(read_position(default, ids))
     create.runs = _read_sets(runs, "runs")
+    if len(row) > CREATE_VALUES:
+        create.properties = _read_registers(*read_row(row[CREATE_VALUES:], 3, "properties"))
     group.creates[(read_origin(origin, "create"), read_u64(counter, "create"))] = create
+
+
+def _read_registers(numbers: object, lengths: object, data: object) -> PropertyRegisters:
+    pairs, texts = read_pairs(numbers, "properties"), read_texts(lengths, data, "properties")
+    if len(texts) != 2 * len(pairs):
+        raise CodecError(f"properties: {len(texts)} names and values for {len(pairs)} numbers")
+    named = zip(texts[0::2], pairs, texts[1::2], strict=True)
+    return {name: (number, read_origin(origin, "property"), value) for name, (number, origin), value in named}
 
 
 def _read_intervals(group: Group, row: Row) -> None:

@@ -109,6 +109,9 @@ class Neighbours:
     def format_of(self, region: int) -> int:
         return self._birth.format_of(region)
 
+    def cannot_read(self, format_version: int) -> list[int]:
+        return self._birth.cannot_read(format_version, self.linked())
+
     def count_of(self, origin: int) -> int:
         return self._birth.counts.get(origin, UNKNOWN_COUNT)
 

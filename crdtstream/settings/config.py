@@ -61,6 +61,7 @@ class Limits:
     inbox_bytes_max: int = 256 << 20
     batch_bytes_max: int = 2 << 30
     progress_rows_max: int = 500_000
+    exact_intervals_max: int = 1_000
     replication_interval_ms: int = 2
     heartbeat_ms: int = 1_000
     peer_timeout_ms: int = 5_000

@@ -365,6 +365,12 @@ LIMIT_GROUPS: Groups = (
                 "progress_rows_max",
                 "Rows of progress of members that are kept; members beyond are not heard until there is room.",
             ),
+            row(
+                "exact_intervals_max",
+                "Acknowledged intervals of one writer in a group that acknowledges exactly; later ones wait for gaps to"
+                " close.",
+                AT_ONCE,
+            ),
             row("heartbeat_ms", "How often a region gives a sign of life.", AT_ONCE),
             row(
                 "peer_timeout_ms", "A peer that is silent for so long counts as lost. At least two heartbeats.", AT_ONCE

@@ -45,7 +45,10 @@ SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "n
 # Words in the names of limits that are units; of others the name says what is counted.
 UNITS = {"bytes": "bytes", "ms": "milliseconds", "us": "microseconds", "s": "seconds"}
 COUNTED = frozenset(
-    ("arguments", "calls", "clients", "entries", "keys", "links", "messages", "partitions", "rows", "series", "streams")
+    [
+        *("arguments", "calls", "clients", "entries", "intervals", "keys", "links", "messages", "partitions"),
+        *("rows", "series", "streams"),
+    ]
 )
 SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 SIZE = re.compile(r"([0-9]{1,19})(b|k|kb|kib|m|mb|mib|g|gb|gib|)", re.IGNORECASE)

@@ -123,6 +123,9 @@ class FakeNeighbours:
     def format_of(self, region: int) -> int:
         return self.formats.get(region, 3)
 
+    def cannot_read(self, format_version: int) -> list[int]:
+        return sorted(region for region in self.formats if self.format_of(region) < format_version)
+
     def count_of(self, origin: int) -> int:
         return self.counts.get(origin, -1)
 

@@ -1,4 +1,4 @@
-"""CRDT.STREAM, CRDT.GROUP and CRDT.ENTRIES: what two origins added, delivered and acknowledged."""
+"""CRDT.STREAM SHOW, CRDT.GROUP SHOW and CRDT.ENTRIES: what two origins added, delivered and acknowledged."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def region() -> Region:
 
 
 def test_a_stream_by_origin(region: Region) -> None:
-    rows = [fields_of_row(row) for row in value(region.say("CRDT.STREAM s"))]
+    rows = [fields_of_row(row) for row in value(region.say("CRDT.STREAM SHOW s"))]
     shown = [(row["origin"], row["entries"], row["first-id"], row["last-id"]) for row in rows]
     assert shown == [(b"1.0", 2, b"1-1", b"3-1"), (b"2.0", 1, b"2-2", b"2-2")]
     assert all(row["bytes"] > 0 for row in rows)
-    assert region.say("CRDT.STREAM none") == b"-ERR no such key\r\n"
+    assert region.say("CRDT.STREAM SHOW none") == b"-ERR no such key\r\n"
 
 
 def test_entries_with_their_origins(region: Region) -> None:
@@ -61,7 +61,7 @@ def test_entries_with_their_origins(region: Region) -> None:
 
 
 def test_a_group_by_origin(region: Region) -> None:
-    found = fields_of_row(value(region.say("CRDT.GROUP s g")))
+    found = fields_of_row(value(region.say("CRDT.GROUP SHOW s g")))
     assert found["lag"] == 2
     assert found["next"] == [[b"2-2", [b"f", b"b"], b"2.0"], [b"3-1", [b"f", b"c"], b"1.0"]]
     own, other = [fields_of_row(row) for row in found["origins"]]
@@ -71,12 +71,12 @@ def test_a_group_by_origin(region: Region) -> None:
 
 
 def test_looking_at_a_group_delivers_nothing(region: Region) -> None:
-    before = region.say("CRDT.GROUP s g")
-    assert region.say("CRDT.GROUP s g COUNT 1") != before
-    assert region.say("CRDT.GROUP s g") == before
+    before = region.say("CRDT.GROUP SHOW s g")
+    assert region.say("CRDT.GROUP SHOW s g COUNT 1") != before
+    assert region.say("CRDT.GROUP SHOW s g") == before
     (stream,) = value(region.say("XREADGROUP GROUP g c STREAMS s >"))
     assert [entry[0] for entry in stream[1]] == [b"2-2", b"3-1"]
-    found = fields_of_row(value(region.say("CRDT.GROUP s g")))
+    found = fields_of_row(value(region.say("CRDT.GROUP SHOW s g")))
     assert (found["lag"], found["next"]) == (0, [])
     assert [fields_of_row(row)["pending"] for row in found["origins"]] == [1, 1]
 
@@ -84,10 +84,10 @@ def test_looking_at_a_group_delivers_nothing(region: Region) -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ("CRDT.GROUP none g", "ERR no such key"),
-        ("CRDT.GROUP s none", "NOGROUP No such consumer group 'none' for key name 's'"),
-        ("CRDT.GROUP s g COUNT", "ERR syntax error"),
-        ("CRDT.GROUP s g COUNT -1", "ERR COUNT must be a number from 0"),
+        ("CRDT.GROUP SHOW none g", "ERR no such key"),
+        ("CRDT.GROUP SHOW s none", "NOGROUP No such consumer group 'none' for key name 's'"),
+        ("CRDT.GROUP SHOW s g COUNT", "ERR syntax error"),
+        ("CRDT.GROUP SHOW s g COUNT -1", "ERR COUNT must be a number from 0"),
     ],
 )
 def test_what_is_refused(region: Region, line: str, error: str) -> None:

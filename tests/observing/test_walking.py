@@ -37,7 +37,7 @@ class MadeUpRegion:
             return RegionAnswer("h", self._page(int(words[0])))
         if command == "XINFO":
             return RegionAnswer("h", [self._row(cast(bytes, words[1]))])
-        return self._group(cast(bytes, words[0]))
+        return self._group(cast(bytes, words[1]))
 
     def _page(self, first: int) -> list[Any]:
         keys = sorted(self.lags)

@@ -34,9 +34,11 @@ from crdtstream.core.entries.merging import BlockRange, ChainRange, TreeRange, m
 from crdtstream.core.groups.consumer import Consumer
 from crdtstream.core.groups.delivery import NOT_OFFERED, Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.groups.pending import PendingEntries
+from crdtstream.core.groups.properties import NO_REGISTERS, PLAIN, GroupRules, Register, merged
 from crdtstream.core.groups.read_cursor import ReadCursor
+from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, contiguous_runs, exact_runs
 from crdtstream.core.values.by_origin import ByOrigin
-from crdtstream.core.values.causality import NO_ORIGIN, Dot
+from crdtstream.core.values.causality import NO_ORIGIN, Dot, region_of
 from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, at_most, next_id, previous_id
 from crdtstream.core.values.intervals import Interval, IntervalSet
@@ -44,19 +46,21 @@ from crdtstream.core.values.origin_intervals import OriginIntervals
 
 
 class Create:
-    """One surviving XGROUP CREATE: its start, and the runs acknowledged under it."""
+    """One surviving XGROUP CREATE: its start, and the runs and properties recorded under it."""
 
-    __slots__ = ("runs", "start")
+    __slots__ = ("properties", "runs", "start")
 
     def __init__(self, start: Position) -> None:
         self.start = start
         self.runs: dict[int, IntervalSet] = {}
+        self.properties = NO_REGISTERS
 
 
 class Group:
     """A live consumer group."""
 
     __slots__ = (
+        "_acknowledged",
         "_last_unsettled",
         "_read_cursor",
         "_unsettled",
@@ -69,8 +73,11 @@ class Group:
         "floor",
         "passed",
         "pending",
+        "properties",
         "replay",
+        "rules",
         "skipped",
+        "withheld",
     )
 
     def __init__(self, dot: Dot, start: Position, entries_read: int) -> None:
@@ -86,6 +93,13 @@ class Group:
         self.entries_read = entries_read
         # How many entries this process handed to consumers, repeatedly or not; for metrics, and kept nowhere.
         self.deliveries = 0
+        # Derived from the properties of the creates.
+        self.properties = NO_REGISTERS
+        self.rules = PLAIN
+        # The regions whose entries another region delivers now; None if this one delivers all. Not logged.
+        self.withheld: frozenset[int] | None = None
+        # With exact acknowledgement: what was acknowledged in this turn.
+        self._acknowledged: dict[int, IntervalSet] = {}
         self._read_cursor = ReadCursor()
         self._unsettled: dict[int, None] = {}
         # The last one of them, which is mostly the next one too.
@@ -160,6 +174,36 @@ class Group:
         replay = self.replay.get(origin)
         self.pending.remove_intervals(origin, acked if replay is None else acked.minus(replay))
 
+    def apply_properties(self, creates: list[Dot], values: dict[bytes, Register]) -> bool:
+        """Set these under each named create that survives here; false if none does."""
+        alive = [self.creates[dot] for dot in creates if dot in self.creates]
+        for create in alive:
+            create.properties = merged(create.properties, values.items())
+        if alive:
+            self._choose_properties()
+        return bool(alive)
+
+    def _choose_properties(self) -> None:
+        """The properties and rules that count, after those of a create changed or a create left."""
+        registers = NO_REGISTERS
+        for create in self.creates.values():
+            if create.properties:
+                registers = merged(registers, create.properties.items())
+        if registers == self.properties:
+            return
+        was_exact = self.rules.exact
+        self.properties, self.rules = registers, GroupRules(registers)
+        if self.rules.exact and not was_exact:
+            # What was acknowledged above a pending entry has been told to nobody.
+            self._acknowledged = {origin: delivered.copy() for origin, delivered in self.delivered.items()}
+            self._unsettled, self._last_unsettled = dict.fromkeys(self.delivered), NO_ORIGIN
+
+    def withhold(self, regions: frozenset[int] | None) -> None:
+        """Readers of this region get no entries that these regions wrote, until this is called again."""
+        if regions != self.withheld:
+            self.withheld = regions
+            self._read_cursor.reset()
+
     def frontier(self, origin: int) -> EntryId:
         """The ack frontier: the end of the run that starts at the group's start, or the start if there is none."""
         start = self.start().get(origin)
@@ -176,54 +220,37 @@ class Group:
             start = start.meet(create.start)
         return start
 
-    def new_runs(self, trees: ByOrigin[EntryTree]) -> dict[int, list[Interval]]:
-        """The intervals that became runs and are in no known run yet; the caller applies and sends them."""
+    def new_runs(self, trees: ByOrigin[EntryTree], exact_max: int = EXACT_INTERVALS_MAX) -> dict[int, list[Interval]]:
+        """The intervals that became runs and are in no known run yet; the caller applies and sends them. Of an origin
+        with so many runs, none is added above the first pending entry.
+        """
         runs: dict[int, list[Interval]] = {}
         for origin in sorted(self._unsettled):
-            pieces = self._new_runs_of(origin, trees.get(origin))
+            pieces = self._new_runs_of(origin, trees.get(origin), exact_max)
             if pieces:
                 runs[origin] = pieces
+        self._acknowledged = {}
         self._unsettled = {}
         self._last_unsettled = NO_ORIGIN
         return runs
 
-    def _new_runs_of(self, origin: int, tree: EntryTree | None) -> list[Interval]:
-        delivered = self.delivered.get(origin)
+    def _new_runs_of(self, origin: int, tree: EntryTree | None, exact_max: int) -> list[Interval]:
+        delivered, acked = self.delivered.get(origin), self.acked.get(origin)
         if tree is None or tree.count == 0 or delivered is None:
             return []
-        limit = self._acknowledged_limit(origin, tree)
-        acked = self.acked.get(origin)
-        pieces: list[Interval] = []
-        for low, high in delivered.pairs():
-            if low >= limit:
-                break
-            if acked is not None and acked.covers(low, min(high, limit)):
-                continue
-            end = tree.last_id_between(low, min(high, limit))
-            if end is None:
-                continue
-            if acked is None:
-                pieces.append((low, end))
-            else:
-                pieces.extend(acked.gaps(low, end))
+        pieces = contiguous_runs(tree, delivered, acked, self.pending)
+        acknowledged = self._acknowledged.get(origin) if self._acknowledged else None
+        if acknowledged is not None and (acked is None or len(acked) < exact_max):
+            pieces += exact_runs(tree, delivered, acknowledged, acked, self.pending)
         return pieces
-
-    def _acknowledged_limit(self, origin: int, tree: EntryTree) -> EntryId:
-        """The highest ID that a new run may include: just below the first pending entry that is still in the tree."""
-        first = self.pending.first(origin)
-        if first is None:
-            return ID_MAX
-        if tree.counter_of(first):
-            return previous_id(first) or ID_MIN
-        for entry_id in self.pending.ids(origin, None):
-            if tree.counter_of(entry_id):
-                return previous_id(entry_id) or ID_MIN
-        return ID_MAX
 
     # Reading
 
     def next_entries(self, chains: Chains[EntryTree], count: int) -> Delivery:
         """The first `count` wanted entries in (ID, origin) order (all if negative); changes nothing yet."""
+        if self.withheld:
+            # What is passed over now may be wanted again: nothing may be noted.
+            self._read_cursor.reset()
         delivery = self._read_cursor.behind_end(chains, count)
         if delivery is not None:
             return delivery
@@ -286,10 +313,16 @@ class Group:
         """The wanted intervals of a tree, as (from, to]."""
         last = tree.last_id()
         floor = self.floor.get(tree.origin)
-        if last is None or last <= floor:
+        if last is None or last <= floor or (self.withheld and region_of(tree.origin) in self.withheld):
             return []
         passed = self.passed.get(tree.origin)
         return [(floor, last)] if passed is None else passed.gaps(floor, last)
+
+    def wants(self, origin: int, entry_id: EntryId) -> bool:
+        """True if no reader of this region has passed this ID."""
+        return entry_id > self.floor.get(origin) and not (
+            origin in self.passed and self.passed[origin].contains(entry_id)
+        )
 
     def position_of(self, origin: int) -> EntryId:
         """The last-delivered ID of one origin: the highest ID that readers have passed."""
@@ -332,9 +365,15 @@ class Group:
                 self.pending.deliver_one(intervals.origin, intervals.high, consumer, now_ms)
             else:
                 self.pending.deliver_runs(runs, consumer, now_ms)
+        elif self.rules.exact:
+            self._record_acknowledged(intervals)
         known = self.touch(consumer, now_ms)
         if not noack:  # As in Redis: a read with NOACK makes a consumer seen, not active.
             known.active_ms = now_ms
+
+    def _record_acknowledged(self, intervals: OriginIntervals) -> None:
+        for origin, pieces in intervals.as_dict().items():
+            self._acknowledged.setdefault(origin, IntervalSet()).union(IntervalSet.of(pieces))
 
     def _put_end(self, run: BlockRange, last: EntryId) -> None:
         """Nothing up to the last entry of a read is wanted any more; all above it is, if nothing there was passed."""
@@ -364,6 +403,8 @@ class Group:
             self.pending.set(origin, entry_id, consumer, delivered_ms, deliveries)
 
     def apply_dropped(self, intervals: OriginIntervals) -> None:
+        if self.rules.exact:
+            self._record_acknowledged(intervals)
         if intervals.is_one():
             self.pending.remove_piece(intervals.origin, intervals.low, intervals.high)
             self.unsettle(intervals.origin)
@@ -390,52 +431,6 @@ class Group:
                 self.skipped.setdefault(origin, IntervalSet()).union(lost)
         self.consumers.pop(consumer, None)
 
-    def apply_position_set(self, trees: ByOrigin[EntryTree], position: Position, entries_read: int) -> None:
-        """SETID: nothing at or below the position is wanted, everything above it is, even entries inside runs."""
-        origins = sorted({*trees, *self.passed, *position.ids, *self.floor.ids})
-        for origin in origins:
-            self._set_position_of(origin, trees.get(origin), position.get(origin))
-        floor = {origin: min(self.floor.get(origin), position.get(origin)) for origin in origins}
-        self.floor = Position(position.default, floor)
-        self.entries_read = entries_read
-        self._rebuild_passed()
-
-    def _set_position_of(self, origin: int, tree: EntryTree | None, target: EntryId) -> None:
-        floor = self.floor.get(origin)
-        # Backwards: readers here want again what runs of any region cover, up to the highest ID seen so far.
-        if target <= self.position_of(origin):
-            seen = self._highest_seen(origin, tree)
-            if seen > target:
-                self.replay.setdefault(origin, IntervalSet()).add(target, seen)
-        for known in (self.delivered.get(origin), self.skipped.get(origin)):
-            if known is not None:
-                known.remove(target, ID_MAX)
-        # Forwards: what was not delivered up to the target is not wanted any more.
-        if target > floor:
-            self.skipped.setdefault(origin, IntervalSet()).add(floor, target)
-            delivered = self.delivered.get(origin)
-            if delivered is not None:
-                self.skipped[origin] = self.skipped[origin].minus(delivered)
-
-    def _highest_seen(self, origin: int, tree: EntryTree | None) -> EntryId:
-        """The last entry's ID, or the end of the last run if that is higher (its entries may be deleted by now)."""
-        last = None if tree is None else tree.last_id()
-        acked = self.acked.get(origin)
-        return max(last or ID_MIN, (None if acked is None else acked.max()) or ID_MIN)
-
-    def apply_position_raised(self, trees: ByOrigin[EntryTree], entry_id: EntryId) -> None:
-        origins = {*trees, *self.passed, *self.floor.ids}
-        for origin in sorted(origins):
-            floor = self.floor.get(origin)
-            if floor < entry_id and self.position_of(origin) < entry_id:
-                passed = self.passed.get(origin) or IntervalSet()
-                for low, high in passed.gaps(floor, entry_id):
-                    self.skipped.setdefault(origin, IntervalSet()).add(low, high)
-        if self.floor.default < entry_id:
-            ids = {origin: self.floor.get(origin) for origin in sorted(origins)}
-            self.floor = Position(entry_id, ids)
-        self._rebuild_passed()
-
     def apply_place_set(
         self,
         floor: Position,
@@ -449,9 +444,10 @@ class Group:
         self.delivered = ByOrigin.of_dict(IntervalSet, pieces_of)
         self.skipped = {origin: IntervalSet.of(pieces) for origin, pieces in skipped.items()}
         self.replay = {origin: IntervalSet.of(pieces) for origin, pieces in replay.items()}
-        self._rebuild_passed()
+        self.rebuild_passed()
 
-    def _rebuild_passed(self) -> None:
+    def rebuild_passed(self) -> None:
+        """Recompute `passed` after one of its parts was replaced."""
         origins = sorted({*self.delivered, *self.skipped, *self.acked})
         self.passed = ByOrigin.of_dict(IntervalSet, {origin: self._passed_of(origin) for origin in origins})
         self.reset_cursor()
@@ -473,7 +469,8 @@ class Group:
         for create in self.creates.values():
             for origin, runs in create.runs.items():
                 self.acked.setdefault(origin, IntervalSet()).union(runs)
-        self._rebuild_passed()
+        self._choose_properties()
+        self.rebuild_passed()
 
     def check(self) -> None:
         assert self.creates, "a group without a create dot"
@@ -497,4 +494,6 @@ class Group:
                 assert not self._wanted_of(tree, 1), f"entries of origin {tree.origin} are wanted below the read cursor"
         for origin in self.delivered:
             if origin not in self._unsettled:
-                assert not self._new_runs_of(origin, trees.get(origin)), f"origin {origin} has new runs, and is settled"
+                assert not self._new_runs_of(origin, trees.get(origin), 0), (
+                    f"origin {origin} has new runs, and is settled"
+                )

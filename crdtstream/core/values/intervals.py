@@ -114,6 +114,11 @@ class IntervalSet:
         at = bisect_right(self._tops(), entry_id)
         return self._tops()[at] if at < len(self._lows) and self._lows[at] <= entry_id else entry_id
 
+    def start_from(self, entry_id: EntryId) -> EntryId:
+        """The lowest ID such that the whole of (ID, entry_id] is in the set; `entry_id` itself if it is not in it."""
+        at = bisect_left(self._tops(), entry_id)
+        return self._lows[at] if at < len(self._lows) and self._lows[at] < entry_id else entry_id
+
     def next_absent(self, entry_id: EntryId) -> EntryId | None:
         """The smallest ID >= entry_id that is not in the set; None if there is none."""
         at = bisect_left(self._tops(), entry_id)

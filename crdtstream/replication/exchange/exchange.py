@@ -22,7 +22,7 @@ from crdtstream.replication.exchange.arrivals import Arrivals
 from crdtstream.replication.exchange.dropped_progress import progress_dropped, tick_unheard
 from crdtstream.replication.exchange.peer_reports import PeerReports
 from crdtstream.replication.exchange.unfinished_batches import bound_unfinished, tick_unfinished
-from crdtstream.replication.links.greeting import check_hello, make_hello, refusal
+from crdtstream.replication.links.greeting import check_hello, make_hello, outgrown, refusal
 from crdtstream.replication.links.handover import Handover
 from crdtstream.replication.links.received import Heard
 from crdtstream.replication.links.session import Refusal, Session
@@ -347,6 +347,8 @@ class Exchange:
         session = self._links.get(link_id)
         if session is None:
             return None
+        if self._applied.format_version and session.is_open:
+            self._refuse_outgrown(session)
         self.view.direct = self.direct_origins()
         if self.view.lack is not self.arrivals.holding.told:
             self.view.lack = self.arrivals.holding.told
@@ -355,6 +357,13 @@ class Exchange:
         if lacks and handover.wants_fetch(self.view, now_ms) and self._may_fetch(handover):
             handover.begin_fetch(self.view)
         return session.outgoing(self.view, bytes_max, now_ms, apart)
+
+    def _refuse_outgrown(self, session: Session) -> None:
+        """Batches that the peer cannot read would stop the link without a reason."""
+        known = self.birth.format_of(session.peer_region)
+        reason = outgrown(session.peer_name, session.peer_region, known, self._applied.format_version)
+        if reason is not None:
+            session.refuse(reason)
 
     def direct_origins(self) -> list[int]:
         """The origins of the linked peers, ascending."""

@@ -62,7 +62,8 @@ def make_hello(
 ) -> wire.Hello:
     return wire.Hello(
         protocol_version=versions.protocol[0],
-        format_version=versions.format[0],
+        # A region that cannot read what was applied here would stop the link at the first batch that says it.
+        format_version=max(versions.format[0], birth.needs_format),
         protocol_version_max=versions.protocol[1],
         format_version_max=versions.format[1],
         cluster=config.cluster,
@@ -123,6 +124,16 @@ def check_hello(hello: wire.Hello) -> None:
     for origin in [hello.origin, *to_origins(hello.predecessors)]:
         if region_of(to_origin(origin)) != hello.region:
             raise WireError(f"region {hello.region} greets with an origin of region {region_of(origin)}")
+
+
+def outgrown(peer_name: str, peer_region: int, format_version: int, needed: int) -> str | None:
+    """Return why nothing more is exchanged with a peer that reads this format, once the cluster needs a later one."""
+    if format_version >= needed:
+        return None
+    return (
+        f"region {peer_name} ({peer_region}) cannot read batches in format {needed}, which this cluster uses since"
+        " groups have properties: upgrade it"
+    )
 
 
 def refusal(own: wire.Hello, peer: wire.Hello) -> str | None:

@@ -86,6 +86,11 @@ class Birth:
         """The own origin, which the replica keeps because effects are made under it; 0 until there is one."""
         return self._replica.applied.origin
 
+    @property
+    def needs_format(self) -> int:
+        """The format of batches that one must read to read all that was applied here; 0 for the oldest."""
+        return self._replica.applied.format_version
+
     # A life
 
     def recover(self, kind: int, payload: bytes) -> None:
@@ -98,6 +103,8 @@ class Birth:
             self.names.record(*codec.decode_named(payload))
         elif kind == codec.ANNOUNCED:
             self.addresses.record(*codec.decode_announced(payload))
+        elif kind == codec.NEEDED:
+            self._replica.applied.raise_format(codec.decode_number(payload, "needed format"))
         elif kind == codec.READABLE:
             self.formats.record(*codec.decode_readable(payload))
 
@@ -109,6 +116,8 @@ class Birth:
         told += [(codec.NAMED, codec.encode_named(*row)) for row in self.names.rows()]
         told += [(codec.ANNOUNCED, codec.encode_announced(*row)) for row in self.addresses.rows()]
         told += [(codec.READABLE, codec.encode_readable(*row)) for row in self.formats.rows()]
+        if self.needs_format:
+            told.append((codec.NEEDED, codec.encode_number(self.needs_format)))
         told += [(codec.START, codec.encode_start(origin, 0)) for origin in self.lineage]
         return [*told, (codec.START, codec.encode_start(self.origin, self.count))]
 
@@ -188,6 +197,12 @@ class Birth:
     def format_of(self, region: int) -> int:
         """The highest format of batches that a region reads: if it did not say so, that of the release before."""
         return self.reads_format if region == self._config.region else self.formats.of(region) or codec.OLDEST_SENT
+
+    def cannot_read(self, format_version: int, linked: list[int]) -> list[int]:
+        """The regions of counted members, and of these linked origins, that do not read this format."""
+        counted = self._replica.applied.members.counted(self.origin, self.founders_left())
+        regions = sorted({region_of(origin) for origin in [*counted, *linked]})
+        return [region for region in regions if self.format_of(region) < format_version]
 
     def description_with(self, origin: int) -> RegionDescription:
         """What is passed on with this origin of its region: addresses and format with its newest one."""

@@ -17,6 +17,7 @@ from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.range_reading import count_through
 from crdtstream.core.entries.seen import SeenEntries
+from crdtstream.core.groups.positions import set_position
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
@@ -186,7 +187,7 @@ class StreamMachine(RuleBasedStateMachine):
     def set_position(self, entry_id: EntryId) -> None:
         """Then the group is made again: what is wanted of later entries is beyond a plain model."""
         group = self.stream.groups[NAME]
-        group.apply_position_set(self.stream.trees, Position(entry_id), -1)
+        set_position(group, self.stream.trees, Position(entry_id), -1)
         above = [row for row in self.rows if row.entry_id > entry_id]
         group.check_cursor(self.stream.chains, self.stream.trees)
         assert group.wanted_count(self.stream.chains) == len(above)

@@ -11,6 +11,7 @@ from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.delivery import Delivery, joined
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.positions import set_position
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.chain import Chains
@@ -82,7 +83,7 @@ class View:
             self.group.unsettle(ORIGIN)
 
     def set_position(self, to: int) -> None:
-        self.group.apply_position_set(self.trees, position(to), UNKNOWN_ENTRIES_READ)
+        set_position(self.group, self.trees, position(to), UNKNOWN_ENTRIES_READ)
         self.check()
 
     def send(self) -> tuple[list[Dot], Runs]:
@@ -277,7 +278,7 @@ def test_setid_back_over_deleted_entries_moves_the_position() -> None:
 
 def test_setid_names_an_origin_without_entries() -> None:
     view = View(1)
-    view.group.apply_position_set(view.trees, Position(ID_MIN, {2: entry_id(9)}), UNKNOWN_ENTRIES_READ)
+    set_position(view.group, view.trees, Position(ID_MIN, {2: entry_id(9)}), UNKNOWN_ENTRIES_READ)
     assert view.group.position_of(2) == entry_id(9)
     view.group.check()
 

@@ -10,6 +10,7 @@ from crdtstream.core.effects import Position
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.positions import set_position
 from crdtstream.core.groups.read_cursor import ReadCursor
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.chain import Chains
@@ -87,7 +88,7 @@ class PlaceMachine(RuleBasedStateMachine):
     @rule(back=st.integers(0, 4))
     def set_position(self, back: int) -> None:
         position = (max(self.top - back, 0), 0)
-        self.group.apply_position_set(self.trees, Position(position), -1)
+        set_position(self.group, self.trees, Position(position), -1)
 
     @invariant()
     def agrees(self) -> None:

@@ -39,7 +39,7 @@ def test_other_id_modes_are_refused() -> None:
     ("field", "what"),
     [
         ("protocol_version", "region west (2) speaks protocol version 2 to 5, region east (1) speaks version 9: run"),
-        ("format_version", "region west (2) writes batches in format 3, region east (1) in format 9: run"),
+        ("format_version", "region west (2) writes batches in format 3 to 4, region east (1) in format 9: run"),
         ("shard", "region west (2) serves shard 0, region east (1) shard 9: connect equal shards"),
     ],
 )

@@ -1,0 +1,68 @@
+"""XACK, and what acknowledges an entry that another region delivered.
+
+One ID may be pending in several origins (in ID modes that allow duplicates): XACK acts on all of them and counts the ID
+once.
+
+Reference: `xackCommand` of Redis.
+"""
+
+from __future__ import annotations
+
+from crdtstream.commands import arguments
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command, keys_at
+from crdtstream.connections.context import Context, Reply
+from crdtstream.core.effects import Key
+from crdtstream.core.local_facts import PendingDropped
+from crdtstream.core.values.entry_id import EntryId, id_below
+from crdtstream.core.values.intervals import Interval
+from crdtstream.protocols import replies
+
+
+def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    key = (client.database, argv[1])
+    stream = context.look_up(key)
+    group = None if stream is None else stream.groups.get(argv[2])
+    if stream is None or group is None:
+        return replies.ZERO
+    ids = arguments.parse_entry_ids(argv, 3)
+    dropped, acknowledged = group.pending.find(ids)
+    if group.rules.exact and acknowledged < len(ids):
+        acknowledged += len(acknowledge_unread(context, key, argv[2], ids))
+    if acknowledged:
+        context.replica.record_for(stream, group, PendingDropped(key, argv[2], dropped))
+    return replies.integer(acknowledged)
+
+
+def acknowledge_unread(context: Context, key: Key, name: bytes, ids: list[EntryId]) -> list[EntryId]:
+    """Acknowledge what another region delivered: of these ascending IDs those that live and that a reader here would
+    get. Returns the ones that are not pending here.
+    """
+    stream = context.replica.keyspace.databases[key[0]][key[1]]
+    group = stream.groups[name]
+    runs: dict[int, list[Interval]] = {}
+    unread: list[EntryId] = []
+    for entry_id in ids:
+        origins = [origin for origin in stream.origins_holding(entry_id) if group.wants(origin, entry_id)]
+        for origin in origins:
+            runs.setdefault(origin, []).append((id_below(entry_id), entry_id))
+        if origins and not group.pending.origins_of(entry_id):
+            unread.append(entry_id)
+    if runs:
+        context.replica.acknowledge_unread(key, name, dict(sorted(runs.items())))
+    return unread
+
+
+COMMANDS: list[Command] = [
+    Command(
+        "xack",
+        xack,
+        arity=-4,
+        flags="write fast",
+        keys=keys_at(1, "RW update"),
+        since="5.0.0",
+        group="stream",
+        summary="Acknowledges messages that were delivered to a consumer group.",
+        syntax="key group id...",
+    ),
+]

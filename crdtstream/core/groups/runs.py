@@ -1,0 +1,82 @@
+"""Runs: what a region tells the others of what was delivered in it and acknowledged.
+
+A contiguous run ends below the first live pending entry. Groups that acknowledge exactly also tell what was
+acknowledged above it, at once. Such a run reaches down to the live entry before its first one, so that runs of
+neighbours merge: an entry never arrives inside such an interval.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.groups.pending import PendingEntries
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, id_below, next_id, previous_id
+from crdtstream.core.values.intervals import Interval, IntervalSet
+
+EXACT_INTERVALS_MAX: Final = 1_000
+
+
+def contiguous_runs(
+    tree: EntryTree, delivered: IntervalSet, acked: IntervalSet | None, pending: PendingEntries
+) -> list[Interval]:
+    """The runs below the first live pending entry that no known run covers."""
+    limit = acknowledged_limit(tree, pending)
+    pieces: list[Interval] = []
+    for low, high in delivered.pairs():
+        if low >= limit:
+            break
+        if acked is not None and acked.covers(low, min(high, limit)):
+            continue
+        end = tree.last_id_between(low, min(high, limit))
+        if end is None:
+            continue
+        if acked is None:
+            pieces.append((low, end))
+        else:
+            pieces.extend(acked.gaps(low, end))
+    return pieces
+
+
+def acknowledged_limit(tree: EntryTree, pending: PendingEntries) -> EntryId:
+    """The highest ID that a contiguous run may include: just below the first pending entry that is still in the
+    tree.
+    """
+    first = pending.first(tree.origin)
+    if first is None:
+        return ID_MAX
+    if tree.counter_of(first):
+        return previous_id(first) or ID_MIN
+    for entry_id in pending.ids(tree.origin, None):
+        if tree.counter_of(entry_id):
+            return previous_id(entry_id) or ID_MIN
+    return ID_MAX
+
+
+def exact_runs(
+    tree: EntryTree,
+    delivered: IntervalSet,
+    acknowledged: IntervalSet,
+    acked: IntervalSet | None,
+    pending: PendingEntries,
+) -> list[Interval]:
+    """The runs above the first live pending entry that no known run covers, of what was acknowledged in this turn."""
+    fresh = without_pending(tree, acknowledged, pending).intersection(delivered)
+    if acked is not None:
+        fresh = fresh.minus(acked)
+    found: list[Interval] = []
+    for low, high in fresh.pieces(acknowledged_limit(tree, pending), ID_MAX):
+        start = delivered.start_from(high)
+        last = tree.last_id_between(start, low)
+        found.append((start if last is None else last, high))
+    return found
+
+
+def without_pending(tree: EntryTree, acknowledged: IntervalSet, pending: PendingEntries) -> IntervalSet:
+    """The same without the entries that live and are pending (again)."""
+    left = acknowledged.copy()
+    for low, high in acknowledged.pairs():
+        for entry_id in zip(*pending.columns_within(tree.origin, next_id(low) or ID_MAX, high), strict=True):
+            if tree.counter_of(entry_id):
+                left.remove(id_below(entry_id), entry_id)
+    return left
