@@ -46,3 +46,19 @@ def test_a_client_reads_in_another_region_what_it_wrote(regions: Regions) -> Non
     assert ask(client_of(west), "CRDT.AWAIT", token, 100) is None
     with pytest.raises(redis.ResponseError, match="invalid token"):
         ask(here, "CRDT.AWAIT", token[:-1], 0)
+
+
+def test_a_reader_that_moves_gets_every_entry_once(regions: Regions) -> None:
+    east, west = regions.make(1, 2)
+    linked(east, west)
+    clients = client_of(east), client_of(west)
+    written = {region.xadd("events", {"n": number}) for number in range(10) for region in clients}
+    read: list[bytes] = []
+    cursor: object = "0"
+    while len(read) < len(written):
+        reader = clients[len(read) % 2]
+        reply = ask(reader, "CRDT.XREAD", "COUNT", 3, "BLOCK", PATIENCE_MS, "STREAMS", "events", cursor)
+        _, entries, cursor = reply[0]
+        read += [entry_id for entry_id, _ in entries]
+    assert sorted(read) == sorted(written)
+    assert ask(clients[0], "CRDT.XREAD", "STREAMS", "events", cursor) in (None, [])

@@ -168,3 +168,64 @@ def test_a_restart_and_a_state_transfer_leave_gaps() -> None:
     cluster.live(1_000)
     assert kinds(cluster, 2)[1] == []
     assert kinds(cluster, 2, "SINCE", cursor)[1] == ["gap"]
+
+
+# Reads by cursor
+
+
+def read_on(cluster: Cluster, number: int, cursor: str) -> tuple[list[str], str]:
+    """The IDs that come next in `s`, and the cursor behind them."""
+    reply = ask(cluster, number, f"CRDT.XREAD STREAMS s {cursor}")
+    if reply is None:
+        return [], cursor
+    assert isinstance(reply, list) and isinstance(reply[0], list)
+    _, entries, after = reply[0]
+    assert isinstance(entries, list)
+    return [str(entry[0]) for entry in entries if isinstance(entry, list)], str(after)
+
+
+def test_a_reader_that_moves_gets_every_entry_once() -> None:
+    cluster = Cluster(3, LIBERAL)
+    cluster.sync()
+    cluster.cut(2, 3)
+    cluster.cut(1, 2)
+    for number, entry_id in ((1, "5-0"), (2, "3-0"), (3, "4-0")):
+        ask(cluster, number, f"XADD s {entry_id} f v")
+    ids, cursor = read_on(cluster, 1, "0")
+    assert ids == ["5-0"]
+    cluster.sync(1, 3)
+    ids, cursor = read_on(cluster, 3, cursor)
+    assert ids == ["4-0"]
+    ids, cursor = read_on(cluster, 2, cursor)
+    assert ids == ["3-0"]
+    cluster.restart(2)
+    ask(cluster, 2, "XADD s 6-0 f v")
+    cluster.heal(1, 2)
+    cluster.heal(2, 3)
+    cluster.sync()
+    assert [read_on(cluster, number, cursor)[0] for number in (1, 2, 3)] == [["6-0"]] * 3
+
+
+def test_a_state_transfer_returns_nothing_twice() -> None:
+    cluster = Cluster(2, LIBERAL)
+    ask(cluster, 1, "XADD s 1-0 f v")
+    cluster.sync()
+    _, cursor = read_on(cluster, 2, "0")
+    cluster.cut(1, 2)
+    ask(cluster, 1, "XADD s 2-0 f v")
+    cluster.machines[1].cut_log()
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert read_on(cluster, 2, cursor)[0] == ["2-0"]
+
+
+def test_a_blocked_reader_is_woken_by_another_regions_entry() -> None:
+    cluster = Cluster(2, LIBERAL)
+    ask(cluster, 1, "XADD s 5-0 f v")
+    cluster.sync()
+    _, cursor = read_on(cluster, 1, "0")
+    assert cluster.execute(1, f"CRDT.XREAD BLOCK 0 STREAMS s {cursor}".encode().split()) is WAITING
+    ask(cluster, 2, "XADD s 7-0 f v")
+    cluster.sync()
+    reply = cluster.pop_reply(1)
+    assert reply is not None and b"7-0" in reply

@@ -48,6 +48,7 @@ EXPLAINED = {
     "crdt.takeover": "oci.md#homes",
     "crdt.vector": "operations.md#comparing-regions",
     "crdt.token": "sessions.md#tokens",
+    "crdt.xread": "sessions.md#reads-that-skip-nothing",
     "crdt.conflicts": "sessions.md#conflicts",
     "crdt.await": "sessions.md#tokens",
 }

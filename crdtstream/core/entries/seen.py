@@ -6,6 +6,8 @@ many origins: while no tree has grown except the tips of chains, only the trees 
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import ChainRange, TreeRange
 from crdtstream.core.values.chain import Chains
@@ -22,7 +24,32 @@ class Counters:
         self.of_origin = {tree.origin: tree.last_counter() for chain in chains.all for tree in chain.extents}
 
 
-class SeenEntries:
+@mypyc_attr(allow_interpreted_subclasses=True)
+class KnownEntries:
+    """A reader that knows the entries of each origin up to a counter (inclusive)."""
+
+    __slots__ = ()
+
+    def counter(self, origin: int) -> int:
+        raise NotImplementedError
+
+    def parts_of(self, trees: tuple[EntryTree, ...], limit: int) -> ChainRange:
+        """What it does not know of these trees of one chain, at most `limit` entries (all if negative)."""
+        chain_range: ChainRange = []
+        left = U64_MAX if limit < 0 else limit
+        for tree in trees:
+            if left <= 0:
+                break
+            first = tree.first_above(self.counter(tree.origin))
+            slices = [] if first is None else tree.slices(first, ID_MAX, left, False)
+            if slices:
+                chain_range.append(TreeRange(tree.origin, slices))
+                for part in slices:
+                    left -= part.high - part.low
+        return chain_range
+
+
+class SeenEntries(KnownEntries):
     """All entries up to the trees' current counters."""
 
     __slots__ = ("_chains", "_others", "_tips")
@@ -47,21 +74,7 @@ class SeenEntries:
         known = chains is self._chains and self._others is not None and self._others.placed == chains.placed
         chain_ranges: list[ChainRange] = []
         for chain in chains.all:
-            chain_range = self._parts_of(chain.extents[-1:] if known else chain.extents, limit)
+            chain_range = self.parts_of(chain.extents[-1:] if known else chain.extents, limit)
             if chain_range:
                 chain_ranges.append(chain_range)
         return chain_ranges
-
-    def _parts_of(self, trees: tuple[EntryTree, ...], limit: int) -> ChainRange:
-        chain_range: ChainRange = []
-        left = U64_MAX if limit < 0 else limit
-        for tree in trees:
-            if left <= 0:
-                break
-            first = tree.first_above(self.counter(tree.origin))
-            slices = [] if first is None else tree.slices(first, ID_MAX, left, False)
-            if slices:
-                chain_range.append(TreeRange(tree.origin, slices))
-                for part in slices:
-                    left -= part.high - part.low
-        return chain_range
