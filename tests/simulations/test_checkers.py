@@ -373,6 +373,10 @@ def test_a_batch_that_is_larger_than_its_region_knows(world: World) -> None:
     checker.turned(world, 1)
     with pytest.raises(Violation, match="and knows of the limit 20"):
         checker.turned(world, 1)
+    own = machine.node.replica.applied.origin
+    machine.node.replica.applied.origin = origin_of(1, 7)
+    checker.turned(world, 1)
+    machine.node.replica.applied.origin = own
 
 
 def test_a_part_that_the_peer_has(world: World) -> None:
