@@ -132,14 +132,15 @@ def forgotten_adds(holder: Stream, origin: int, other: Stream, other_known: int)
 
     A count that a vector covers is missing there only if all of its adds up to that counter were voided. Later adds of
     it exist if the origin was evicted before they were seen there. The state does not say how many adds are that late,
-    but holds their entries, except those that were removed since. A holder that knows of a DEL has the number.
+    but holds their entries, except those that were removed since; and no more adds were early than there are counters.
+    A holder that knows of a DEL has the number.
     """
     count = holder.metas.get(origin) or _NO_META
     if count.voided or not (other.metas.get(origin) or _NO_META).first < count.first <= other_known:
         return 0
     tree = holder.trees.get(origin) or _NO_TREE
     late = tree.count - tree.count_through(other_known)
-    return min(count.added - late, count.added - 1)
+    return min(count.added - late, count.added - 1, other_known - count.first + 1)
 
 
 def join_meta(mine: OriginMeta, known: int, theirs: OriginMeta, their_known: int, forgotten: int) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from crdtstream.core.collection import Collection
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Key, Position
+from crdtstream.core.joining import forgotten_adds
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector
@@ -187,6 +188,17 @@ def test_the_tail_of_an_evicted_origin_adds_to_a_count_that_some_have_forgotten(
     say(first, second)
     assert first.keyspace.find(X) is None and second.keyspace.find(X) is None
     assert digest_replica(first) == digest_replica(second)
+
+
+def test_no_more_adds_are_taken_for_forgotten_than_there_were_counters() -> None:
+    """The second add came after the DEL, of which this region has not heard, and was removed since."""
+    tail = Replica(3)
+    for counter in (1, 2, 3):
+        tail.add_entry(X, (counter, 3), [b"f", b"v"])
+    tail.remove_entries(X, {3: [(2, 2)]}, True, None)
+    stream = tail.keyspace.find(X)
+    assert stream is not None and forgotten_adds(stream, 3, Stream(), 1) == 1
+    assert forgotten_adds(stream, 3, Stream(), 3) == 2, "the last one is not voided"
 
 
 def test_many_keys_leave_nothing() -> None:
