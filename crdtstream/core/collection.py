@@ -40,6 +40,7 @@ changed; once `_left` is 0, nothing happens until `stable` changes, so waiting k
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from crdtstream.core.deleted_streams import FORGOTTEN, DeletedStreams
 from crdtstream.core.effects import Key
@@ -75,9 +76,16 @@ class Collection:
             self._queue.append(key)
 
     def collect(
-        self, databases: list[dict[bytes, Stream]], orders: list[KeyOrder], stable: VersionVector, keys_max: int
+        self,
+        databases: list[dict[bytes, Stream]],
+        orders: list[KeyOrder],
+        stable: VersionVector,
+        keys_max: int,
+        announce: Callable[[Key], None],
     ) -> int:
-        """Visit at most `keys_max` keys and forget what `stable` covers; returns how many were visited."""
+        """Visit at most `keys_max` keys and forget what `stable` covers; returns how many were visited. `announce` is
+        called before a remembered stream is dropped.
+        """
         if stable != self._stable:
             self._stable = stable
             self._left = len(self._queue)
@@ -92,7 +100,7 @@ class Collection:
             self.forgotten += 1
             if stream is not None and not stream.exists():
                 self.deleted.keep(databases, orders, key)
-        self.deleted.shrink(databases, orders, self.waiting)
+        self.deleted.shrink(databases, orders, self.waiting, announce)
         self._left -= count
         return count
 

@@ -9,6 +9,7 @@ lost nothing with a stream that is not remembered.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from crdtstream.core.effects import Key
@@ -48,7 +49,13 @@ class DeletedStreams:
         self._keys[key] = None
         self._queue.append(key)
 
-    def shrink(self, databases: list[dict[bytes, Stream]], orders: list[KeyOrder], waiting: dict[Key, None]) -> None:
+    def shrink(
+        self,
+        databases: list[dict[bytes, Stream]],
+        orders: list[KeyOrder],
+        waiting: dict[Key, None],
+        announce: Callable[[Key], None],
+    ) -> None:
         """Drop the oldest beyond the limit; those that exist again, or wait for collection, only leave the queue."""
         while len(self._queue) > self.streams_max:
             key = self._queue.popleft()
@@ -56,6 +63,7 @@ class DeletedStreams:
             stream = databases[key[0]].get(key[1])
             if stream is None or stream.exists() or key in waiting:
                 continue
+            announce(key)
             forget(databases, orders, key[0], stream)
             drop(databases, orders, key)
 

@@ -26,7 +26,8 @@ class Observer:
     """The base class; it ignores all changes.
 
     An observer is told before an effect from any origin, or a joined state, changes the replicated state of a key, so
-    the state before the change can still be captured. Local facts are not announced: they change nothing replicated.
+    the state before the change can still be captured, and before a remembered stream is dropped, which other regions
+    may not have. Local facts are not announced: they change nothing replicated.
     """
 
     __slots__ = ()
@@ -120,7 +121,7 @@ class Keyspace:
 
     def collect(self, stable: VersionVector, keys_max: int) -> int:
         """Forget what is causally stable, visiting at most `keys_max` keys; returns how many were visited."""
-        return self.collection.collect(self.databases, self.orders, stable, keys_max)
+        return self.collection.collect(self.databases, self.orders, stable, keys_max, self.announce)
 
     def record_remains(self, key: Key, stream: Stream) -> None:
         """Queue the key for collection if it has tombstones or does not exist."""

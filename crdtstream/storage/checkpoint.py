@@ -29,6 +29,7 @@ from contextlib import suppress
 
 import msgpack
 
+from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import Block
 from crdtstream.protocols.manifest import Manifest, encode_manifest
@@ -185,7 +186,10 @@ class Capture:
     def _capture_all(self) -> Iterator[int]:
         for database, names in self._keys:
             for name in names:
-                yield from self._capture((database, name))
+                if name != FORGOTTEN:
+                    yield from self._capture((database, name))
+            # Last, because a stream that is dropped before its turn leaves its trace there.
+            yield from self._capture((database, FORGOTTEN))
 
     def _capture(self, key: Key) -> Iterator[int]:
         image = self._stored.image(key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.packing_walk import PackingWalk
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.storage.recovery import CheckpointDamaged
@@ -86,3 +87,21 @@ def test_a_block_that_was_written_wrong_stops_the_start_that_needs_it(opened_by:
         CheckpointDamaged, match=r"blocks-\d+ is damaged .* block of 256 entries from .* on: it unpacks"
     ):
         cluster.restart(1)
+
+
+def test_a_stream_that_is_forgotten_before_its_capture_leaves_its_trace() -> None:
+    cluster = Cluster(1, STRICT, limits=LIMITS)
+    region = cluster.machines[1]
+    run(cluster, "XADD first * f v")
+    run(cluster, "XADD x * f v")
+    run(cluster, "DEL x")
+    keyspace, vector = region.node.replica.keyspace, region.node.replica.applied.vector
+    keyspace.collect(vector.copy(), 10)
+    assert list(keyspace.databases[0]) == [b"first", b"x"]
+    assert not region.checkpoint_step(1)
+    keyspace.collection.deleted.streams_max = 0
+    keyspace.collect(vector.copy(), 10)
+    assert list(keyspace.databases[0]) == [b"first", FORGOTTEN]
+    region.checkpoint()
+    cluster.restart(1)
+    assert region.node.replica.keyspace.databases[0][FORGOTTEN].metas.of(1).trimmed_to == 2

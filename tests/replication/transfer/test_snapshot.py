@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.digest import digest_stream
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.local_facts import EntriesDelivered
@@ -116,6 +117,22 @@ def test_a_snapshot_that_is_let_go_observes_no_more() -> None:
     snapshot.release()
     assert replica.keyspace.observers == []
     snapshot.check()
+
+
+def test_a_stream_that_is_forgotten_meanwhile_is_told_of() -> None:
+    replica = Replica(1)
+    for clock, step in enumerate([("add", KEYS[0], 3), ("del", KEYS[0], 1)], 1):
+        act(replica, clock, step)
+    stable = replica.applied.vector.copy()
+    replica.keyspace.collect(stable, 10)
+    snapshot = Snapshot(replica, FOUNDERS)
+    replica.keyspace.collection.deleted.streams_max = 0
+    replica.keyspace.collect(stable, 10)
+    assert list(replica.keyspace.databases[0]) == [FORGOTTEN]
+    reader = TransferReader()
+    while not snapshot.is_done():
+        reader.feed(snapshot.chunk(1000))
+    assert reader.streams[KEYS[0]].metas.of(1).trimmed_to == 3
 
 
 def test_without_the_observer_a_change_is_seen() -> None:
