@@ -107,8 +107,8 @@ PARTITIONED = (
     Mutation(
         "a put is forwarded while messages here are to be numbered again",
         "partitions/order.py",
-        " or one.has_unplaced() for one in partitions",
-        " for one in partitions",
+        "one.has_unplaced() or any(is_behind",
+        "any(is_behind",
         "order by key",
         alone=True,
         focus=DIVIDED,
