@@ -222,6 +222,16 @@ def test_a_checker_names_what_is_wrong_at_the_end(
     assert found.value.checker == kind.name
 
 
+def test_what_was_acknowledged_under_a_void_create_may_count_under_another(world: World) -> None:
+    told, group = world.history.acknowledged[(KEY, b"g")], stream_of(world, 1).groups[b"g"]
+    world.history.acknowledged[(KEY, b"g")] = {(9, 9): set().union(*told.values())}
+    world.history.delivered.clear()
+    DeliveredAtLeastOnce().at_end(world)
+    group.acked.clear()
+    with pytest.raises(Violation, match="never delivered"):
+        DeliveredAtLeastOnce().at_end(world)
+
+
 def test_what_an_expired_key_held_may_be_gone(world: World) -> None:
     say(world, b"PEXPIRE x 100".split())
     world.run_until(lambda: world.now_ms > START_MS + 5_000 and world.quiet(), world.now_ms + 20_000)
