@@ -17,7 +17,7 @@ does with a key:
     no                 no                yes               stays                yes
     no                 no                no                is dropped           no
 
-A stream that is dropped may still be remembered by what readers by position need (core/deleted_streams.py).
+A stream that is dropped may still be remembered by what readers by position, and joins, need (core/deleted_streams.py).
 
 The state lost with a dropped stream is the same everywhere, whichever region drops it first and whatever is written to
 the key meanwhile:
@@ -27,7 +27,7 @@ the key meanwhile:
                      regions and missing here; both have the same effect.
     trees, groups    Empty.
     `trimmed_to`,    Maxima that say nothing about future entries, whose counters lie above them. The first is
-    `dropped_counter`    remembered for a while.
+    `dropped_counter`    remembered for a while, as are the counts.
 
 Replaying the log recreates tombstones, voids the same creates by them, and collects them where the log records what was
 stable (replication/log/collecting.py); the rest is collected after the start. A checkpoint holds what was left

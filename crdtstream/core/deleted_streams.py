@@ -1,9 +1,10 @@
-"""Up to which entries deleted streams were deleted, for readers that come by position (see OriginMeta.trimmed_to).
+"""What is remembered of deleted streams: up to which entries they were deleted, for readers that come by position (see
+OriginMeta.trimmed_to), and how many adds were voided, for joins with a state that has later ones (core/joining.py).
 
-A stream that collection would drop stays in the keyspace with its `trimmed_to` alone: nothing else follows from it, so
-regions may remember different streams. The oldest are dropped first, and FORGOTTEN, a stream of each database that
-never exists unless somebody writes to that name, holds the maxima of those: a reader whose position is above them has
-lost nothing with a stream that is not remembered.
+A stream that collection would drop stays in the keyspace with these alone. The state that clients see does not depend
+on them, so regions may remember different streams. The oldest are dropped first, and FORGOTTEN, a stream of each
+database that never exists unless somebody writes to that name, holds the maxima of their `trimmed_to`: a reader whose
+position is above them has lost nothing with a stream that is not remembered.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class DeletedStreams:
         return len(self._keys)
 
     def keep(self, databases: list[dict[bytes, Stream]], orders: list[KeyOrder], key: Key) -> None:
-        """Remember a collected stream by its `trimmed_to`, or drop it if it never lost an entry to a trim or a DEL."""
+        """Remember a collected stream by its last words, or drop it if it never had an entry."""
         kept = last_words(databases[key[0]][key[1]])
         if not len(kept.metas):
             drop(databases, orders, key)
@@ -69,11 +70,13 @@ class DeletedStreams:
 
 
 def last_words(stream: Stream) -> Stream:
-    """A stream with the `trimmed_to` of this one and nothing else."""
+    """A stream with the `trimmed_to` and the voided counts of this one, and nothing else."""
     kept = Stream()
     for origin, meta in stream.metas.items():
-        if meta.trimmed_to:
-            kept.metas.of(origin).record_removed(meta.trimmed_to)
+        if meta.trimmed_to or meta.added:
+            noted = kept.metas.of(origin)
+            noted.record_removed(meta.trimmed_to)
+            noted.first, noted.added, noted.voided = meta.first, meta.added, meta.voided
     return kept
 
 

@@ -133,7 +133,8 @@ def forgotten_adds(holder: Stream, origin: int, other: Stream, other_known: int)
     A count that a vector covers is missing there only if all of its adds up to that counter were voided. Later adds of
     it exist if the origin was evicted before they were seen there. The state does not say how many adds are that late,
     but holds their entries, except those that were removed since; and no more adds were early than there are counters.
-    A holder that knows of a DEL has the number.
+    A holder that knows of a DEL has the number, and so has another side that still remembers the deleted stream
+    (core/deleted_streams.py).
     """
     count = holder.metas.get(origin) or _NO_META
     if count.voided or not (other.metas.get(origin) or _NO_META).first < count.first <= other_known:

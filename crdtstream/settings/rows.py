@@ -294,7 +294,7 @@ LIMIT_GROUPS: Groups = (
             row("collected_keys_max", "Keys that one tick looks at for tombstones to forget.", AT_ONCE),
             row(
                 "deleted_streams_max",
-                "Deleted streams of which a region remembers what was deleted, for readers by position.",
+                "Deleted streams of which a region remembers what was deleted, for readers by position and joins.",
                 AT_ONCE,
             ),
         ),
