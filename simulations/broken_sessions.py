@@ -22,8 +22,31 @@ SESSIONS = (
     Mutation(
         "a write is called lost as soon as its origin has ended",
         "commands/sessions.py",
-        "            if all_lack(context, (origin, counter), ends):\n",
-        "            if ends:\n",
+        "        if all_lack(context, (origin, counter), members.evictions_of(origin)):\n",
+        "        if members.evictions_of(origin):\n",
         "sessions",
+    ),
+    Mutation(
+        "a cursor says what was read of the last block alone",
+        "core/entries/read_entries.py",
+        "            self.counters[piece.origin] = piece.block.counter_at(high - 1)\n",
+        "            self.counters = {piece.origin: piece.block.counter_at(high - 1)}\n",
+        "cursor reads",
+    ),
+    Mutation(
+        "a cursor passes what the region has and the reply has not",
+        "commands/cursor_reading.py",
+        "            return self.known.read(stream.chains, count)\n",
+        "            found = self.known.read(stream.chains, count)\n"
+        "            self.known.counters = counters_of(stream)\n"
+        "            return found\n",
+        "cursor reads",
+    ),
+    Mutation(
+        "a row of a cursor is dropped while another region may have the entries",
+        "commands/cursor_reading.py",
+        "            if not progress.holds_all(member, applied.vector):\n",
+        "            if not progress:\n",
+        "cursor reads",
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
+from simulations.cursor_checkers import ReadsEachOnce
 from simulations.deletion_checkers import DeletionsAreTold
 from simulations.expiry_checkers import ExpiresInTime, LongestExpiry, RestartsEmpty
 from simulations.history_checkers import (
@@ -82,6 +83,7 @@ def all_checkers() -> list[Checker]:
         KeptForRetention(),
         OrderByKey(),
         ReadsItsWrites(),
+        ReadsEachOnce(),
     ]
 
 

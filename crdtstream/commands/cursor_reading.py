@@ -5,8 +5,7 @@ which says for each origin what was read in this stream (core/entries/read_entri
 cursor is bound to the name of the cluster and to its key.
 
 The cursor has a row for each origin of which the client has read. Rows of origins of which nothing is left are dropped
-once they are the larger part, and every member is known to have all of this region's removals on its disk: before that,
-another region may still hold the entries and would return them again.
+once they are the larger part, and no region can still hold the entries and return them again (`all_hold`).
 
 Reference: `xreadCommand` of Redis.
 """
@@ -26,6 +25,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entries.read_entries import ReadEntries
 from crdtstream.core.stream import Stream
 from crdtstream.core.tokens import CURSOR, NEWER, OTHER_CLUSTER, OTHER_SUBJECT, Unreadable, decode, encode
+from crdtstream.core.values.causality import region_of
 from crdtstream.protocols import replies
 
 CURSOR_OPTIONS: Final = {b"BLOCK": 1, b"COUNT": 1}
@@ -110,18 +110,27 @@ def cursor_of(context: Context, key: Key, counters: dict[int, int], stream: Stre
 
 def gone_origins(context: Context, counters: dict[int, int], stream: Stream) -> list[int]:
     """The origins whose rows may be dropped."""
-    applied, progress = context.replica.applied, context.cluster.progress
+    vector = context.replica.applied.vector
     gone = [
         origin
         for origin, counter in counters.items()
-        if origin not in stream.trees and applied.vector.contains(origin, counter)
+        if origin not in stream.trees and vector.contains(origin, counter)
     ]
-    if 2 * len(gone) <= len(counters):
-        return []
+    return gone if 2 * len(gone) > len(counters) and all_hold(context) else []
+
+
+def all_hold(context: Context) -> bool:
+    """True if every other region that ever wrote has a member, and all members have everything on disk that is here. A
+    region without a member may come back with what it had.
+    """
+    applied, progress = context.replica.applied, context.cluster.progress
+    held = {region_of(applied.origin)}
     for member in applied.members.joined():
-        if member != applied.origin and not progress.holds_all(member, applied.vector):
-            return []
-    return gone
+        if member != applied.origin:
+            if not progress.holds_all(member, applied.vector):
+                return False
+            held.add(region_of(member))
+    return all(region_of(origin) in held for origin, _ in applied.vector.items())
 
 
 def subject_of(key: Key) -> bytes:

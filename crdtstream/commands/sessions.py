@@ -18,7 +18,6 @@ from crdtstream.commands.integers import deadline
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter
-from crdtstream.core.members import EVICTED
 from crdtstream.core.tokens import (
     GARBLED,
     NEWER,
@@ -66,10 +65,10 @@ def lost_dot(context: Context, wanted: VersionVector) -> Dot | None:
     """The first dot among these that was lost."""
     vector, members = context.replica.applied.vector, context.replica.applied.members
     for origin, counter in wanted.items():
-        if counter > members.end_of(origin) and not vector.contains(origin, counter):
-            ends = [row[2:4] for row in members.rows() if row[0] == EVICTED and row[1] == origin]
-            if all_lack(context, (origin, counter), ends):
-                return (origin, counter)
+        if counter <= members.end_of(origin) or vector.contains(origin, counter):
+            continue
+        if all_lack(context, (origin, counter), members.evictions_of(origin)):
+            return (origin, counter)
     return None
 
 

@@ -310,6 +310,10 @@ class Members:
         """The origins whose operators evicted that origin."""
         return sorted({at for (at, _), made in self._evictions.get(origin, {}).items() if not made.successor})
 
+    def evictions_of(self, origin: int) -> list[Dot]:
+        """The evictions of that origin that are not stable everywhere."""
+        return sorted(self._evictions.get(origin, {}))
+
     def end_of(self, origin: int) -> int:
         """The last counter at which a group create of this origin is valid; `NEVER` while it has not ended."""
         return self._ends.get(origin, NEVER)

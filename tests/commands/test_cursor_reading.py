@@ -146,26 +146,61 @@ def test_nothing_waits_in_a_transaction(region: Region) -> None:
 # Rows
 
 
-def test_rows_of_which_nothing_is_left_are_dropped_once_all_have_it() -> None:
-    region, ended, third = Region(1), Region(2), Region(3)
-    for origin in (ended, third):
-        origin.say(f"XADD s {origin.replica.applied.origin}-0 f v")
-        region.hear(origin)
+@pytest.fixture
+def emptied() -> tuple[Region, bytes]:
+    """Region 1, where nothing is left of what regions 2 and 3 added, and the cursor of a reader that has all of it."""
+    region = Region(1)
+    for number in (2, 3):
+        other = Region(number)
+        other.say(f"XADD s {number}-0 f v")
+        region.hear(other)
     region.say("XADD s 9-0 f v")
-    region.replica.join_member(3)
-    region.close_turn()
     ((_, _, cursor),) = read(region, "STREAMS", "s", 0)
-    assert decode(CURSOR, cursor, "", b"0 s") == VersionVector({1: 1, 2: 1, 3: 1})
+    assert rows_in(cursor) == {1: 1, 2: 1, 3: 1}
     region.say("XDEL s 2-0 3-0")
+    region.replica.join_member(2)
+    region.replica.join_member(3)
+    region.say("XADD s 10-0 f v")
     region.close_turn()
-    for durable, rows in ((VersionVector(), {1: 4, 2: 1, 3: 1}), (region.replica.applied.vector.copy(), {1: 5})):
-        region.progress.durable[3] = durable
-        region.say("XADD s * f v")
-        if len(rows) == 1:
-            region.close_turn()
-            region.progress.durable[3] = region.replica.applied.vector.copy()
-        ((_, _, later),) = read(region, "STREAMS", "s", cursor)
-        assert decode(CURSOR, later, "", b"0 s") == VersionVector(rows)
+    return region, cursor
+
+
+def rows_in(cursor: bytes) -> dict[int, int]:
+    return decode(CURSOR, cursor, "", b"0 s").as_dict()
+
+
+def rows_after(region: Region, cursor: bytes) -> list[int]:
+    """The origins that the next cursor names."""
+    ((_, _, later),) = read(region, "STREAMS", "s", cursor)
+    return sorted(rows_in(later))
+
+
+def test_rows_of_which_nothing_is_left_are_dropped(emptied: tuple[Region, bytes]) -> None:
+    region, cursor = emptied
+    for member in (2, 3):
+        assert rows_after(region, cursor) == [1, 2, 3], "a member has not all on its disk"
+        region.progress.durable[member] = region.replica.applied.vector.copy()
+    assert rows_after(region, cursor) == [1]
+
+
+def test_rows_stay_while_a_region_may_come_back_with_entries(emptied: tuple[Region, bytes]) -> None:
+    region, cursor = emptied
+    region.replica.evict_member(2)
+    region.close_turn()
+    region.progress.durable[3] = region.replica.applied.vector.copy()
+    assert rows_after(region, cursor) == [1, 2, 3]
+    region.replica.join_member(258)
+    region.close_turn()
+    for member in (3, 258):
+        region.progress.durable[member] = region.replica.applied.vector.copy()
+    assert rows_after(region, cursor) == [1]
+
+
+def test_rows_stay_while_they_are_few(emptied: tuple[Region, bytes]) -> None:
+    region, _ = emptied
+    for member in (2, 3):
+        region.progress.durable[member] = region.replica.applied.vector.copy()
+    assert rows_after(region, encode(CURSOR, "", [(2, 1)], b"0 s")) == [1, 2]
 
 
 # Errors

@@ -18,7 +18,14 @@ from crdtstream.protocols.codec import BATCH, decode_batch
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.values.wire_values import vector_rows
 from crdtstream.storage.segment import HEADER_BYTES, segment_names
-from simulations import deletion_checkers, order_checkers, partition_checkers, room_checkers, session_checkers
+from simulations import (
+    cursor_checkers,
+    deletion_checkers,
+    order_checkers,
+    partition_checkers,
+    room_checkers,
+    session_checkers,
+)
 from simulations.adversary import draw_world
 from simulations.checkers import all_checkers
 from simulations.checking import Checker
@@ -472,8 +479,15 @@ def test_every_checker_has_an_example() -> None:
         ForgetsInTheEnd,
     }
     # Those of partitioned streams have theirs in test_partition_checkers.py and test_order_checkers.py, those of room,
-    # of deletions and of sessions in test_room_checkers.py, test_deletion_checkers.py and test_session_checkers.py.
-    checked = (partition_checkers, order_checkers, room_checkers, deletion_checkers, session_checkers)
+    # of deletions, of sessions and of cursors in modules that are called like those of the checkers.
+    checked = (
+        partition_checkers,
+        order_checkers,
+        room_checkers,
+        deletion_checkers,
+        session_checkers,
+        cursor_checkers,
+    )
     modules = [module.__name__ for module in checked]
     partitioned = {kind for kind in kinds if kind.__module__ in modules}
     assert kinds == {kind for kind, _ in EXAMPLES} | others | partitioned
