@@ -31,7 +31,7 @@ def _live(stream: Stream, group: Group, limit: int, delivered_ms_max: int, futur
     looked_at = limit
     while True:
         rows = group.pending.longest_idle(looked_at, delivered_ms_max, future_ms)
-        live = [row for row in rows if live_entry(stream, row.origin, row.entry_id) is not None]
+        live = [row for row in rows if live_entry(stream, row.origin, row.entry_id) and not group.withholds(row.origin)]
         if limit < 0 or len(live) >= limit or len(rows) < looked_at:
             return live if limit < 0 else live[:limit]
         looked_at *= 2

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from crdtstream.commands import group_moving
+from crdtstream.commands.delivery import delivery_of
 from crdtstream.commands.groups import existing_group
 from crdtstream.commands.properties import parse_properties, require_properties_readable
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row, keys_at
 from crdtstream.connections.context import Context, Reply
 from crdtstream.core.groups.group import Group
-from crdtstream.core.groups.properties import ACKNOWLEDGE, CONTIGUOUS, EXACT
+from crdtstream.core.groups.properties import (
+    ACKNOWLEDGE,
+    ALL,
+    ANY,
+    ANY_REGION,
+    CONTIGUOUS,
+    DELIVER,
+    EXACT,
+    ORDER,
+    OWNER,
+    TAKEOVER,
+)
 from crdtstream.protocols import replies
 
 
@@ -22,15 +35,25 @@ def set_properties(context: Context, client: Client, argv: list[bytes]) -> Reply
 
 
 def get_properties(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    """All properties of a group, also those that nobody set."""
-    _, group = existing_group(context, (client.database, argv[2]), argv[3])
-    items = [item for name, value in properties_of(group) for item in (replies.bulk(name), value)]
+    """All properties of a group, also those that nobody set, and which region delivers."""
+    stream, group = existing_group(context, (client.database, argv[2]), argv[3])
+    found = [*properties_of(group), *delivery_of(context, stream, group)]
+    items = [item for name, value in found for item in (replies.bulk(name), value)]
     return replies.mapping(items, client.protocol)
 
 
 def properties_of(group: Group) -> list[tuple[bytes, bytes]]:
     """Each property and its value, as a reply."""
-    return [(ACKNOWLEDGE, replies.bulk(EXACT if group.rules.exact else CONTIGUOUS))]
+    rules = group.rules
+    found = [
+        (ACKNOWLEDGE, replies.bulk(EXACT if rules.exact else CONTIGUOUS)),
+        (DELIVER, replies.bulk(rules.mode)),
+        (TAKEOVER, replies.integer(rules.takeover_ms)),
+        (ORDER, replies.bulk(ALL if rules.ordered else ANY)),
+    ]
+    if rules.mode == OWNER:
+        found.append((OWNER, replies.integer(rules.deliverer(ANY_REGION))))
+    return found
 
 
 SUBCOMMANDS: list[Command] = [
@@ -56,5 +79,6 @@ SUBCOMMANDS: list[Command] = [
         syntax="key group",
         help=("GET <key> <groupname>", "    Return the properties of the group."),
     ),
+    group_moving.COMMAND,
     help_row("crdt.group", since="0.2.0"),
 ]

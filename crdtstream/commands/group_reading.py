@@ -13,6 +13,7 @@ from typing import Final
 
 from crdtstream.commands import arguments
 from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
+from crdtstream.commands.delivery import LOOK_AGAIN_MS, NO_DELIVERY, has_deliverer, live_pending, look, may_read
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyBudget, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
@@ -23,6 +24,7 @@ from crdtstream.connections.parking import NO_DEADLINE
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.properties import PLAIN
 from crdtstream.core.lag import entries_read_after
 from crdtstream.core.local_facts import EntriesDelivered, PendingClaimed
 from crdtstream.core.stream import Stream
@@ -63,6 +65,8 @@ class GroupReader(Waiter):
             key, after = self.keys[i], self.after[i]
             if budget.is_full():
                 break
+            if group.rules is not PLAIN or group.withheld:
+                look(context, key, self.options.group, stream, group, after == NEW)
             if after == NEW:
                 count, chunks = self.read_new(context, key, stream, group, budget)
             else:
@@ -90,7 +94,9 @@ class GroupReader(Waiter):
         if budget.is_full() or count == self.options.count:
             return count, chunks
         left = self.options.count if self.options.count < 0 else self.options.count - count
-        delivery = self.fitting(stream, group, budget, left)
+        options = self.options
+        is_open = group.rules is PLAIN or may_read(context, key, options.group, stream, group, options.consumer)
+        delivery = self.fitting(stream, group, budget, left) if is_open else NO_DELIVERY
         if delivery.count == 0:
             if context.parking.holds(self):
                 self.idle.append(key)
@@ -129,6 +135,8 @@ class GroupReader(Waiter):
         """Take over what has been pending for long enough, the longest first."""
         options = self.options
         rows = live_rows(context, stream, group, options.claim_ms, budget.limit(options.count))
+        if group.rules.ordered and len(rows) < live_pending(stream, group):
+            return []
         chunks: list[bytes] = []
         claimed: list[tuple[int, EntryId, int, int]] = []
         for row in rows:
@@ -160,6 +168,8 @@ class GroupReader(Waiter):
         chunks: list[bytes] = []
         delivered: list[tuple[int, EntryId, int, int]] = []
         for row in group.pending.rows(start, ID_MAX, budget.limit(options.count), options.consumer):
+            if group.withholds(row.origin):
+                continue
             entry = live_entry(stream, row.origin, row.entry_id)
             chunk = deleted_entry(row.entry_id, self.client.protocol) if entry is None else entry
             if not budget.fits(len(chunk)):
@@ -180,6 +190,9 @@ class GroupReader(Waiter):
         delivered from now on.
         """
         claim_ms = self.options.claim_ms
+        if NEW in self.after and any(has_deliverer(context, key, self.options.group) for key in self.keys):
+            # Who delivers depends on silences, too: no key changes then.
+            claim_ms = LOOK_AGAIN_MS if claim_ms == NO_CLAIM else min(claim_ms, LOOK_AGAIN_MS)
         if claim_ms == NO_CLAIM or NEW not in self.after:
             return self.end_ms
         retry_ms = context.now_ms + claim_ms

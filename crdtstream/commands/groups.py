@@ -9,6 +9,7 @@ Reference: `xgroupCommand` of Redis.
 from __future__ import annotations
 
 from crdtstream.commands import arguments
+from crdtstream.commands.delivery import require_delivered_here
 from crdtstream.commands.fitting import require_name
 from crdtstream.commands.integers import integer
 from crdtstream.commands.properties import parse_properties, require_properties_readable
@@ -155,9 +156,10 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def xgroup_setid(context: Context, client: Client, argv: list[bytes]) -> Reply:
     options = parse_group(argv, False)
     key = (client.database, argv[2])
-    stream, _ = existing_group(context, key, argv[3])
+    stream, group = existing_group(context, key, argv[3])
     if len(argv) not in SETID_ARGUMENTS:
         raise CommandError(bad_arguments(argv[1]))
+    require_delivered_here(context, stream, group)
     position = seen_now(context, stream) if argv[4] == b"$" else Position(arguments.parse_bound(argv[4], 0))
     context.replica.record(PositionSet(key, argv[3], position, bounded(options.entries_read, stream)))
     return replies.OK

@@ -13,6 +13,7 @@ Reference: `xpendingCommand`, `xclaimCommand`, `xautoclaimCommand` of Redis 7.2.
 from __future__ import annotations
 
 from crdtstream.commands import arguments
+from crdtstream.commands.delivery import look
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.connections.client import Client
@@ -214,7 +215,7 @@ class Claims:
     def claim_idle(self, origin: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
         """Claim a pending entry if it was idle long enough; returns whether it was."""
         state = self.state_of(origin, entry_id)
-        if state is None or self._context.clock.idle_ms(state[0]) < idle_ms:
+        if state is None or self._group.withholds(origin) or self._context.clock.idle_ms(state[0]) < idle_ms:
             return False
         self.claim(origin, entry_id, entry, state[1])
         return True
@@ -222,7 +223,15 @@ class Claims:
     def reply(self) -> bytes:
         return replies.array(self.chunks)
 
-    def record(self, context: Context, key: Key, name: bytes) -> None:
+    def _takes_chain(self, stream: Stream) -> bool:
+        """True if this consumer then holds all that live and are pending."""
+        held = [row for row in self._group.pending.rows(ID_MIN, ID_MAX, -1, None) if row.consumer != self.consumer]
+        left = [row for row in held if (row.origin, row.entry_id) not in self._claimed]
+        return not any(live_entry(stream, row.origin, row.entry_id) for row in left)
+
+    def record(self, context: Context, key: Key, name: bytes, stream: Stream) -> None:
+        if self._group.rules.ordered and not self._takes_chain(stream):
+            self._claimed, self.chunks = {}, []
         attend(context, key, name, self.consumer)
         if self._dropped:
             pending = self._group.pending
@@ -310,13 +319,14 @@ def xclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
     idle_ms = minimum_idle(argv[4], "XCLAIM")
     ids = parse_claimed_ids(argv)
     options = parse_claim(argv, 5 + len(ids), now_ms)
+    look(context, key, argv[2], stream, group, False)
     if options.last_id != ID_MIN and options.last_id > group.last_delivered():
         context.replica.record(PositionRaised(key, argv[2], options.last_id))
     claims = Claims(context, group, argv[3], options.delivered_at(now_ms), options.just_id)
     claims.retries = options.retries
     for entry_id in ids:
         claim_id(stream, group, claims, entry_id, idle_ms, options.force)
-    claims.record(context, key, argv[2])
+    claims.record(context, key, argv[2], stream)
     return claims.reply()
 
 
@@ -331,7 +341,7 @@ def claim_id(stream: Stream, group: Group, claims: Claims, entry_id: EntryId, id
         assert entry is not None
         if claims.state_of(origin, entry_id) is not None:
             claims.claim_idle(origin, entry_id, idle_ms, entry)
-        elif force:
+        elif force and not group.withholds(origin):
             # As in Redis, FORCE creates a pending entry with one delivery, to which the claim adds another.
             claims.claim(origin, entry_id, entry, 1)
 
@@ -368,9 +378,12 @@ def xautoclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
     start = arguments.parse_range_start(argv[5])
     options = AutoclaimOptions(argv)
     stream, group = found_group(context, key, argv[2])
+    look(context, key, argv[2], stream, group, False)
+    if group.rules.ordered:
+        options.count = max(options.count, group.pending.count)
     claims = Claims(context, group, argv[3], context.now_ms, options.just_id)
     cursor, deleted = autoclaim(stream, PendingScan(group.pending, start, ID_MAX, None), claims, idle_ms, options.count)
-    claims.record(context, key, argv[2])
+    claims.record(context, key, argv[2], stream)
     gone = replies.bulk_array([format_id(entry_id) for entry_id in deleted])
     return replies.array([replies.bulk(format_id(cursor)), claims.reply(), gone])
 

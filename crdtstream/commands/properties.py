@@ -9,14 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from crdtstream.commands.members import known_origins, region_named
 from crdtstream.connections.context import CommandError, Context, shown
 from crdtstream.core.applying import PROPERTIES_FORMAT
-from crdtstream.core.groups.properties import ACKNOWLEDGE, CONTIGUOUS, EXACT
+from crdtstream.core.groups.properties import (
+    ACKNOWLEDGE,
+    ALL,
+    ANY,
+    ANY_REGION,
+    CONTIGUOUS,
+    DELIVER,
+    EVERYWHERE,
+    EXACT,
+    ORDER,
+    ORIGIN,
+    OWNER,
+    TAKEOVER,
+    record_name,
+)
+from crdtstream.core.values.causality import region_of
 
 PropertyValues = dict[bytes, bytes]
 # What parses the arguments of a property from this index on: the values that it sets, and how many arguments it took.
 PropertyParser = Callable[[Context, list[bytes], int], tuple[PropertyValues, int]]
 
+TAKEOVER_MS_MIN: Final = 1_000
+TAKEOVER_MS_MAX: Final = 86_400_000
 NO_PROPERTY: Final = "ERR name at least one property: "
 
 
@@ -24,7 +42,46 @@ def parse_acknowledge(context: Context, argv: list[bytes], at: int) -> tuple[Pro
     return {ACKNOWLEDGE: word_at(argv, at, "ACKNOWLEDGE", (CONTIGUOUS, EXACT))}, 1
 
 
-PARSERS: Final[dict[bytes, PropertyParser]] = {b"ACKNOWLEDGE": parse_acknowledge}
+def parse_deliver(context: Context, argv: list[bytes], at: int) -> tuple[PropertyValues, int]:
+    mode = word_at(argv, at, "DELIVER", (EVERYWHERE, ORIGIN, OWNER))
+    if mode != OWNER:
+        return {DELIVER: mode}, 1
+    if at + 1 >= len(argv):
+        raise CommandError("ERR property DELIVER OWNER takes a region: its name or its number")
+    return {DELIVER: mode, record_name(ANY_REGION): b"%d" % known_region(context, argv[at + 1])}, 2
+
+
+def parse_takeover(context: Context, argv: list[bytes], at: int) -> tuple[PropertyValues, int]:
+    text = argv[at] if at < len(argv) else b""
+    if not text.isdigit() or not TAKEOVER_MS_MIN <= int(text) <= TAKEOVER_MS_MAX:
+        raise CommandError(f"ERR property TAKEOVER takes milliseconds, from {TAKEOVER_MS_MIN} to {TAKEOVER_MS_MAX}")
+    return {TAKEOVER: b"%d" % int(text)}, 1
+
+
+def parse_order(context: Context, argv: list[bytes], at: int) -> tuple[PropertyValues, int]:
+    return {ORDER: word_at(argv, at, "ORDER", (ANY, ALL))}, 1
+
+
+PARSERS: Final[dict[bytes, PropertyParser]] = {
+    b"ACKNOWLEDGE": parse_acknowledge,
+    b"DELIVER": parse_deliver,
+    b"TAKEOVER": parse_takeover,
+    b"ORDER": parse_order,
+}
+
+
+def known_region(context: Context, word: bytes) -> int:
+    """The number of a region of the cluster, by its name or number."""
+    peers = context.cluster.neighbours.peers()
+    members = context.replica.applied.members
+    known = {region_of(origin) for origin in known_origins(context, peers) if not members.is_evicted(origin)}
+    known.add(context.settings.config.region)
+    region = region_named(context, peers, word)
+    if region not in known:
+        raise CommandError(
+            f"ERR unknown region {shown(word)}: give a region's name or number as listed by CRDT.REGIONS"
+        )
+    return region
 
 
 def word_at(argv: list[bytes], at: int, name: str, words: tuple[bytes, ...]) -> bytes:
@@ -50,6 +107,9 @@ def parse_properties(context: Context, argv: list[bytes], at: int) -> PropertyVa
             raise CommandError(f"ERR {shown(argv[at].upper())} is given twice")
         values.update(found)
         at += 1 + taken
+    if values.get(DELIVER, EVERYWHERE) != EVERYWHERE:
+        # A consumer that moves acknowledges in another region what it got in the first one.
+        values.setdefault(ACKNOWLEDGE, EXACT)
     return values
 
 

@@ -9,6 +9,7 @@ Reference: `xinfoCommand` of Redis 7.2.
 from __future__ import annotations
 
 from crdtstream.commands import idempotence
+from crdtstream.commands.delivery import delivery_of
 from crdtstream.commands.integers import integer
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row, keys_at
@@ -180,11 +181,12 @@ def consumer_pending(group: Group, name: bytes, count: int) -> bytes:
 
 def xinfo_groups(context: Context, client: Client, argv: list[bytes]) -> Reply:
     stream = found_stream(context, client, argv[2])
-    rows = [group_row(stream, name, stream.groups[name], client.protocol) for name in sorted(stream.groups)]
+    rows = [group_row(context, stream, name, stream.groups[name], client.protocol) for name in sorted(stream.groups)]
     return replies.array(rows)
 
 
-def group_row(stream: Stream, name: bytes, group: Group, protocol: int) -> bytes:
+def group_row(context: Context, stream: Stream, name: bytes, group: Group, protocol: int) -> bytes:
+    delivery = delivery_of(context, stream, group)
     items = [
         replies.bulk(b"name"),
         replies.bulk(name),
@@ -193,6 +195,7 @@ def group_row(stream: Stream, name: bytes, group: Group, protocol: int) -> bytes
         replies.bulk(b"pending"),
         replies.integer(group.pending.count),
         *position(stream, group, protocol),
+        *[item for field, value in delivery for item in (replies.bulk(field), value)],
     ]
     return replies.mapping(items, protocol)
 

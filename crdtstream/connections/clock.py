@@ -16,21 +16,23 @@ STEP_MS_MAX: Final = 200
 class Clock:
     """`started_ms` is when the region started; `set_back_ms` is the time to which the clock was last set back, or the
     time of the start. `elapsed_ms` is how long the region has served since: a clock that is set, or a suspended
-    process, adds a step to it at most. A wait that orders depend on is measured by it.
+    process, adds a step to it at most. A wait that orders depend on is measured by it. `lost_ms` is what it leaves out:
+    while the region was suspended, or how far its clock was set.
     """
 
-    __slots__ = ("_keyspace", "elapsed_ms", "set_back_ms", "started_ms")
+    __slots__ = ("_keyspace", "elapsed_ms", "lost_ms", "set_back_ms", "started_ms")
 
     def __init__(self, keyspace: Keyspace, now_ms: int) -> None:
         self._keyspace = keyspace
         keyspace.now_ms = self.started_ms = self.set_back_ms = now_ms
-        self.elapsed_ms = 0
+        self.elapsed_ms = self.lost_ms = 0
 
     def advance(self, now_ms: int) -> None:
         """It is now this late; a time before the last one is taken as it is."""
         passed_ms = now_ms - self._keyspace.now_ms
-        if passed_ms > 0:
-            self.elapsed_ms += min(passed_ms, STEP_MS_MAX)
+        served_ms = min(max(0, passed_ms), STEP_MS_MAX)
+        self.elapsed_ms += served_ms
+        self.lost_ms += abs(passed_ms - served_ms)
         self._keyspace.now_ms = now_ms
 
     def idle_ms(self, since_ms: int) -> int:

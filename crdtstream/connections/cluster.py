@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from crdtstream.core.applying import Applied
+from crdtstream.core.effects import Key
+from crdtstream.core.groups.group import Group
+from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 
 # What `PeerStatus.link` may be, besides why there is no link.
@@ -218,10 +221,43 @@ class Homes(Protocol):
         """Make this region the home; returns the reason if that is not possible, else an empty text."""
 
 
+class DeliveryPort(Protocol):
+    """Which region delivers the entries of a group (region/delivering.py); for groups that not every one delivers."""
+
+    def look(self, stream: Stream, group: Group) -> None:
+        """Withhold from readers of this region what another one delivers now."""
+
+    def read(self, key: Key, name: bytes, stream: Stream, group: Group) -> None:
+        """The same, for a consumer that asks for new entries."""
+
+    def awaited(self, group: Group) -> list[int]:
+        """The regions that this one waits for before it delivers anything."""
+
+    def writers_here(self, stream: Stream, group: Group) -> list[int]:
+        """The regions whose entries this region delivers by the records; 0 alone for those of all."""
+
+    def give(self, key: Key, name: bytes, writers: list[int], region: int) -> None:
+        """From now on that region delivers what these wrote."""
+
+    @property
+    def moving(self) -> dict[tuple[Key, bytes], int]:
+        """The groups that are about to move away, and where to: consumers get nothing new of them."""
+
+
 class ClusterPorts:
     """The ports of one region; those that are None have nothing behind them, as in a test of commands alone."""
 
-    __slots__ = ("admission", "audit", "homes", "leaving", "neighbours", "progress", "retention", "start_over")
+    __slots__ = (
+        "admission",
+        "audit",
+        "delivery",
+        "homes",
+        "leaving",
+        "neighbours",
+        "progress",
+        "retention",
+        "start_over",
+    )
 
     def __init__(self, progress: ProgressPort, neighbours: NeighboursPort) -> None:
         self.progress = progress
@@ -231,6 +267,7 @@ class ClusterPorts:
         self.audit: AuditPort | None = None
         self.start_over: StartOverPort | None = None
         self.homes: Homes | None = None
+        self.delivery: DeliveryPort | None = None
         self.leaving: LeavingPort | None = None
 
     def held_back(self, applied: Applied, origin: int) -> int:

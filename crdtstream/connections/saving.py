@@ -87,10 +87,10 @@ class Saving:
     def completed(self, number: int) -> bool:
         return number <= self._ended
 
-    def record_damages(self, places: list[str]) -> None:
-        """Request a checkpoint that covers what the log lost."""
-        if places:
-            self.damages += places
+    def cover(self, damages: list[str]) -> None:
+        """The log has lost what lay at these places: request a checkpoint that covers those not known before."""
+        if len(damages) > len(self.damages):
+            self.damages = damages
             self.request()
 
     def describe(self, effects: int) -> None:

@@ -62,7 +62,8 @@ from array import array
 
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, CounterRange
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.groups.group import Create, Group
+from crdtstream.core.groups.create import Create
+from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import merged
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream

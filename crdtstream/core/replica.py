@@ -33,7 +33,7 @@ from crdtstream.core.entries.encoding import encode_named, id_reply
 from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import next_number
-from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX
+from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, UNLIMITED
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.local_facts import LocalFact
 from crdtstream.core.origin_meta import OriginMeta
@@ -329,6 +329,17 @@ class Replica:
         stream = self.keyspace.known(key)
         assert stream is not None, "runs for a key that does not exist"
         self._prepare(fx.Acknowledged(key, name, sorted(stream.groups[name].creates), runs))
+
+    def acknowledge_delivered(self, key: Key, name: bytes) -> None:
+        """Prepare runs of all that was delivered here and is not pending, however many these are."""
+        self.acknowledge_key(key)
+        stream = self.keyspace.known(key)
+        assert stream is not None, "a group of a key that does not exist"
+        group = stream.groups[name]
+        group.acknowledge_delivered()
+        runs = group.new_runs(stream.trees, UNLIMITED)
+        if runs:
+            self._acknowledge_runs(key, name, sorted(group.creates), runs)
 
     def prepare_runs(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:
         """Prepare the runs that a group has under its source's name, for the group of the copy."""

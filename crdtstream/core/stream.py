@@ -171,6 +171,10 @@ class Stream:
         """The origins that hold a live entry with this ID: at most one, unless there are duplicates."""
         return [tree.origin for tree in self.chains.holding(entry_id) if tree.counter_of(entry_id)]
 
+    def holds(self, origin: int, entry_id: EntryId) -> bool:
+        """True if the entry with this ID of this origin lives."""
+        return origin in self.trees and self.trees[origin].counter_of(entry_id) > 0
+
     def dots_of(self, ids: list[EntryId]) -> dict[EntryId, list[Dot]]:
         """Those of these ascending IDs that live here, each with its dots: one, unless there are duplicates."""
         found: dict[EntryId, list[Dot]] = {}

@@ -27,7 +27,8 @@ from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.packed_block import Content
 from crdtstream.core.entries.uint_encoding import in_order
 from crdtstream.core.groups.consumer import Consumer
-from crdtstream.core.groups.group import Create, Group
+from crdtstream.core.groups.create import Create
+from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.groups.spans import Span

@@ -35,6 +35,7 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import LogReader, NewRecord
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
+from crdtstream.region.delivering import Delivering
 from crdtstream.region.peers import Neighbours
 from crdtstream.region.serving import Serving
 from crdtstream.replication.exchange.draining import Draining
@@ -99,6 +100,7 @@ class Node:
         self.stages = Stages()
         self.partitions = PartitionedStreams(self.context, self.exchange)
         self.context.cluster.homes = self.partitions
+        self.context.cluster.delivery = self.delivering = Delivering(self.exchange, self.context.clock)
         # What the runtime works with.
         self.saving = self.context.saving
         self.statistics = self.context.statistics
@@ -408,7 +410,9 @@ class Node:
         self.stages.sweep(now_ms, limits.bulk_stage_idle_s_max * 1000)
         self.exchange.tick(now_ms)
         self.partitions.tick(now_ms)
-        self._cover_damage()
+        self.delivering.tick(not self.standing.refusal(True, False))
+        # What a checkpoint covers is not needed from a damaged log any more.
+        self.saving.cover([f"{damage.file}:{damage.offset}" for damage in self.history.damages()])
         self._live()
         # After `_live`: a region that has just become ready deletes its expired keys before it serves anything.
         self.serving.expire()
@@ -425,11 +429,6 @@ class Node:
         self.collecting.tick(now_ms, stable, self.settings.limits, self.standing.may_remove())
         self.replica.applied.members.forget(stable)
         self.replica.applied.forget_contexts(stable)
-
-    def _cover_damage(self) -> None:
-        """Request a checkpoint if the log was damaged: what a checkpoint covers is not needed from the log any more."""
-        damages = self.history.damages()[len(self.saving.damages) :]
-        self.saving.record_damages([f"{damage.file}:{damage.offset}" for damage in damages])
 
     def next_deadline_ms(self) -> int | None:
         return self.context.next_deadline_ms()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from crdtstream.core.digest import digest_replica, numbers_of_position
 from crdtstream.core.effects import Key
-from crdtstream.core.groups.group import Create, Group
+from crdtstream.core.groups.create import Create
+from crdtstream.core.groups.group import Group
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream

@@ -10,7 +10,8 @@ import pytest
 from crdtstream.core.effects import Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
-from crdtstream.core.groups.group import Create, Group
+from crdtstream.core.groups.create import Create
+from crdtstream.core.groups.group import Group
 from crdtstream.core.idempotence import Producers
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream

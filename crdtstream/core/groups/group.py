@@ -27,11 +27,14 @@ A stream may have seen many origins, most of which are inactive. So the group ke
 
 from __future__ import annotations
 
+from typing import Final
+
 from crdtstream.core.effects import Position
 from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange, ChainRange, TreeRange, merge
 from crdtstream.core.groups.consumer import Consumer
+from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.delivery import NOT_OFFERED, Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.properties import NO_REGISTERS, PLAIN, GroupRules, Register, merged
@@ -44,16 +47,7 @@ from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, at_most, ne
 from crdtstream.core.values.intervals import Interval, IntervalSet
 from crdtstream.core.values.origin_intervals import OriginIntervals
 
-
-class Create:
-    """One surviving XGROUP CREATE: its start, and the runs and properties recorded under it."""
-
-    __slots__ = ("properties", "runs", "start")
-
-    def __init__(self, start: Position) -> None:
-        self.start = start
-        self.runs: dict[int, IntervalSet] = {}
-        self.properties = NO_REGISTERS
+NO_REGIONS: Final[frozenset[int]] = frozenset()
 
 
 class Group:
@@ -96,8 +90,8 @@ class Group:
         # Derived from the properties of the creates.
         self.properties = NO_REGISTERS
         self.rules = PLAIN
-        # The regions whose entries another region delivers now; None if this one delivers all. Not logged.
-        self.withheld: frozenset[int] | None = None
+        # The regions whose entries another region delivers now. Not logged.
+        self.withheld = NO_REGIONS
         # With exact acknowledgement: what was acknowledged in this turn.
         self._acknowledged: dict[int, IntervalSet] = {}
         self._read_cursor = ReadCursor()
@@ -195,14 +189,21 @@ class Group:
         self.properties, self.rules = registers, GroupRules(registers)
         if self.rules.exact and not was_exact:
             # What was acknowledged above a pending entry has been told to nobody.
-            self._acknowledged = {origin: delivered.copy() for origin, delivered in self.delivered.items()}
-            self._unsettled, self._last_unsettled = dict.fromkeys(self.delivered), NO_ORIGIN
+            self.acknowledge_delivered()
 
-    def withhold(self, regions: frozenset[int] | None) -> None:
+    def acknowledge_delivered(self) -> None:
+        """Count all that was delivered here, and is not pending, as acknowledged in this turn."""
+        self._acknowledged = {origin: delivered.copy() for origin, delivered in self.delivered.items()}
+        self._unsettled, self._last_unsettled = dict.fromkeys(self.delivered), NO_ORIGIN
+
+    def withhold(self, regions: frozenset[int]) -> None:
         """Readers of this region get no entries that these regions wrote, until this is called again."""
         if regions != self.withheld:
             self.withheld = regions
             self._read_cursor.reset()
+
+    def withholds(self, origin: int) -> bool:
+        return bool(self.withheld) and region_of(origin) in self.withheld
 
     def frontier(self, origin: int) -> EntryId:
         """The ack frontier: the end of the run that starts at the group's start, or the start if there is none."""
@@ -313,7 +314,7 @@ class Group:
         """The wanted intervals of a tree, as (from, to]."""
         last = tree.last_id()
         floor = self.floor.get(tree.origin)
-        if last is None or last <= floor or (self.withheld and region_of(tree.origin) in self.withheld):
+        if last is None or last <= floor or self.withholds(tree.origin):
             return []
         passed = self.passed.get(tree.origin)
         return [(floor, last)] if passed is None else passed.gaps(floor, last)

@@ -15,6 +15,7 @@ from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, id_below, n
 from crdtstream.core.values.intervals import Interval, IntervalSet
 
 EXACT_INTERVALS_MAX: Final = 1_000
+UNLIMITED: Final = 1 << 62
 
 
 def contiguous_runs(

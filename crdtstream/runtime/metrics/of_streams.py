@@ -28,6 +28,11 @@ GROUP_SERIES: StreamTable[GroupFigures] = (
     ("group_pending", "Entries delivered to consumers of this region and not acknowledged.", lambda one: one.pending),
     ("group_lag", "Entries yet to be delivered to the group.", lambda one: one.lag),
     ("group_unacknowledged", "Entries behind the ack frontier, delivered or not.", lambda one: one.unacknowledged),
+    (
+        "group_withheld_regions",
+        "Regions whose entries readers of this region do not get, because another one delivers them or is awaited.",
+        lambda one: one.withheld,
+    ),
     ("group_consumers", "Consumers of the group in this region.", lambda one: one.consumers),
     (
         "group_deliveries_total",

@@ -26,7 +26,7 @@ SLICE_S = 0.0005
 SHARE = 0.05
 PAGE_KEYS = 32
 STREAM_SERIES = 4
-GROUP_SERIES = 5
+GROUP_SERIES = 6
 
 Rank = tuple[int, int, Key]
 
@@ -68,7 +68,7 @@ class GroupFigures:
     to be delivered.
     """
 
-    __slots__ = ("consumers", "deliveries", "key", "lag", "name", "pending", "unacknowledged")
+    __slots__ = ("consumers", "deliveries", "key", "lag", "name", "pending", "unacknowledged", "withheld")
 
     def __init__(self, key: Key, name: bytes, stream: Stream, group: Group) -> None:
         self.key = key
@@ -77,6 +77,7 @@ class GroupFigures:
         self.lag = lag_of(stream, group)
         self.unacknowledged = unacknowledged_in(stream, group)
         self.consumers = len(group.consumers)
+        self.withheld = len(group.withheld)
         self.deliveries = group.deliveries
 
 

@@ -1,0 +1,132 @@
+"""Which regions this one hears, and whether it knows what they did while it did not: the ground of who delivers.
+
+A region that was cut off, suspended or stopped may have lost its place to another one, and its batches tell that only
+later. So what a group's records give a region is delivered only
+
+    a    once it has heard every region of the cluster since its start, and since each pause of its own; a region that
+         stays silent for the whole takeover time is not waited for any longer
+    b    after contact with a region that was silent for long, be it a link or an effect of it that others passed on:
+         once it has applied what that region had when its next sign of life came
+
+Silence is measured by the time that this region serves: a clock that is set forward makes nobody silent, and counts as
+a pause.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.connections.clock import Clock
+from crdtstream.core.values.causality import VersionVector, region_of
+from crdtstream.replication.exchange.exchange import Exchange
+
+# In heartbeats: a shorter gap between two signs of life is no silence, and no takeover time is shorter than the second.
+QUIET: Final = 2
+TAKEOVER: Final = 4
+UNHEARD: Final = -1
+FOR_EVER_MS: Final = 1 << 62
+
+
+class HeardRegion:
+    """`at_ms` is when the last sign of life came, `UNHEARD` before the first one since this region's start or pause;
+    `applied` is how many effects of it were applied by then, and `stirred_ms` when more were, while it was silent.
+    After a silence of `gap_ms` the vector `awaited` must be applied here.
+    """
+
+    __slots__ = ("applied", "at_ms", "awaited", "gap_ms", "lives", "stirred_ms")
+
+    def __init__(self) -> None:
+        self.at_ms = self.stirred_ms = UNHEARD
+        self.applied = 0
+        self.gap_ms = 0
+        self.awaited: VersionVector | None = None
+        self.lives: dict[int, int] = {}
+
+
+class Hearing:
+    """What this region has heard of the others, by region; times are those of `Clock.elapsed_ms`."""
+
+    __slots__ = ("_clock", "_exchange", "_lost_ms", "_regions", "_since_ms")
+
+    def __init__(self, exchange: Exchange, clock: Clock) -> None:
+        self._exchange = exchange
+        self._clock = clock
+        self._regions: dict[int, HeardRegion] = {}
+        self._since_ms = clock.elapsed_ms
+        self._lost_ms = clock.lost_ms
+
+    def takeover_ms(self, wanted_ms: int) -> int:
+        return max(wanted_ms, TAKEOVER * self._heartbeat_ms)
+
+    @property
+    def _heartbeat_ms(self) -> int:
+        return self._exchange.view.settings.limits.heartbeat_ms
+
+    def tick(self) -> None:
+        self._look_for_pause()
+        self._lost_ms = self._clock.lost_ms
+        applied = self._exchange.view.replica.applied
+        own = region_of(applied.origin)
+        for origin, _, vector, life in self._exchange.progress.rows():
+            if region_of(origin) != own:
+                self._record_sign(self._regions.setdefault(region_of(origin), HeardRegion()), origin, life, vector)
+        for region, heard in self._regions.items():
+            if heard.at_ms != UNHEARD and self._clock.elapsed_ms - heard.at_ms <= QUIET * self._heartbeat_ms:
+                heard.applied = self._applied_of(region)
+            if heard.awaited is not None and applied.vector.descends(heard.awaited):
+                heard.awaited, heard.gap_ms = None, 0
+
+    def _look_for_pause(self) -> None:
+        """After a pause nothing is known of any region."""
+        if self._clock.lost_ms - self._lost_ms < QUIET * self._heartbeat_ms:
+            return
+        self._lost_ms = self._clock.lost_ms
+        self._since_ms = self._clock.elapsed_ms
+        for heard in self._regions.values():
+            heard.at_ms = UNHEARD
+
+    def _record_sign(self, heard: HeardRegion, origin: int, life: int, vector: VersionVector) -> None:
+        if life <= heard.lives.get(origin, 0):
+            return
+        heard.lives[origin] = life
+        now_ms = self._clock.elapsed_ms
+        gap_ms = FOR_EVER_MS if heard.at_ms == UNHEARD else now_ms - heard.at_ms
+        if gap_ms > QUIET * self._heartbeat_ms:
+            heard.gap_ms, heard.awaited = max(heard.gap_ms, gap_ms), vector.copy()
+        heard.at_ms = now_ms
+        heard.stirred_ms = UNHEARD
+
+    def _applied_of(self, region: int) -> int:
+        """How many effects of that region were applied here."""
+        vector = self._exchange.view.replica.applied.vector
+        return sum([counter for origin, counter in vector.items() if region_of(origin) == region])
+
+    def silent_ms(self, region: int) -> int:
+        """For how long nothing was heard of that region, as far as this one listened."""
+        self._look_for_pause()
+        heard = self._regions.get(region)
+        since_ms = self._since_ms if heard is None or heard.at_ms == UNHEARD else heard.at_ms
+        return self._clock.elapsed_ms - since_ms
+
+    def awaited_regions(self, takeover_ms: int) -> list[int]:
+        """The regions that must be heard, or whose effects must arrive, before anything is delivered here."""
+        self._look_for_pause()
+        birth, applied = self._exchange.birth, self._exchange.view.replica.applied
+        counted = {region_of(origin) for origin in applied.members.counted(applied.origin, birth.founders_left())}
+        counted.discard(region_of(applied.origin))
+        return [region for region in sorted(counted) if self._is_awaited(region, takeover_ms)]
+
+    def _is_awaited(self, region: int, takeover_ms: int) -> bool:
+        heard = self._regions.get(region)
+        if heard is None or heard.at_ms == UNHEARD:
+            return self._clock.elapsed_ms - self._since_ms < takeover_ms
+        if self._clock.elapsed_ms - heard.at_ms > takeover_ms // 2:
+            return region in self._exchange.greeted() or self._has_stirred(heard, region, takeover_ms)
+        return heard.awaited is not None and heard.gap_ms > takeover_ms // 2
+
+    def _has_stirred(self, heard: HeardRegion, region: int, takeover_ms: int) -> bool:
+        """True for a while after effects of a silent region came: its sign of life may follow."""
+        now_ms, applied = self._clock.elapsed_ms, self._applied_of(region)
+        if applied > heard.applied:
+            heard.applied, heard.stirred_ms = applied, now_ms
+        return heard.stirred_ms != UNHEARD and now_ms - heard.stirred_ms < takeover_ms

@@ -1,0 +1,256 @@
+"""Who delivers: one region at a time, moves that repeat nothing, and a region that takes over from a silent one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from crdtstream.core.values.entry_id import LIBERAL
+from crdtstream.settings.config import Limits
+from simulations.cluster import Cluster
+from tests.state_transfers import assert_equal
+
+LIMITS = Limits(heartbeat_ms=100, peer_timeout_ms=1_000, segment_bytes_max=1 << 16)
+TAKEOVER_MS = 1_000
+
+
+def ask(cluster: Cluster, number: int, line: str) -> bytes | None:
+    return cluster.execute(number, line.encode().split())
+
+
+def say(cluster: Cluster, number: int, line: str) -> bytes:
+    reply = ask(cluster, number, line)
+    assert reply is not None, f"{line} waits"
+    return reply
+
+
+def formed(properties: str, regions: int = 3) -> Cluster:
+    """Each region n has added n-1 to n-3, and all hear each other."""
+    cluster = Cluster(regions, LIBERAL, limits=LIMITS)
+    for number in cluster.machines:
+        for index in (1, 2, 3):
+            say(cluster, number, f"XADD s {number}-{index} f v")
+    cluster.live(1_000)
+    assert say(cluster, 1, f"XGROUP CREATE s g 0 CRDT {properties}") == b"+OK\r\n"
+    cluster.live(1_000)
+    return cluster
+
+
+def read(cluster: Cluster, number: int, count: int = 100, consumer: str = "c") -> list[str]:
+    reply = say(cluster, number, f"XREADGROUP GROUP g {consumer} COUNT {count} STREAMS s >")
+    return re.findall(r"\d+-\d+(?=\r)", reply.decode())
+
+
+ALL = [f"{number}-{index}" for number in (1, 2, 3) for index in (1, 2, 3)]
+
+
+def test_the_owner_delivers_and_others_answer_nil() -> None:
+    cluster = formed("DELIVER OWNER region2")
+    assert read(cluster, 1) == read(cluster, 3) == []
+    assert read(cluster, 2) == ALL
+    assert b"delivers" in say(cluster, 1, "CRDT.GROUP GET s g")
+
+
+def test_each_region_delivers_what_it_wrote() -> None:
+    cluster = formed("DELIVER ORIGIN")
+    assert [read(cluster, number) for number in (1, 2, 3)] == [ALL[:3], ALL[3:6], ALL[6:]]
+    say(cluster, 2, "XADD s 9-9 f v")
+    cluster.live(200)
+    assert [read(cluster, number) for number in (1, 2, 3)] == [[], ["9-9"], []]
+
+
+def test_a_planned_move_repeats_nothing() -> None:
+    cluster = formed("DELIVER OWNER 1")
+    assert read(cluster, 1, 5) == ALL[:5]
+    assert say(cluster, 1, "XACK s g 1-1 1-3 2-1 2-2") == b":4\r\n"
+    assert say(cluster, 1, "CRDT.GROUP MOVE s g region3").startswith(b"-ERR 1 entry is pending, so the group was not")
+    say(cluster, 1, "XACK s g 1-2")
+    assert say(cluster, 1, "CRDT.GROUP MOVE s g region3") == b"+OK\r\n"
+    assert read(cluster, 1) == []
+    cluster.live(500)
+    assert read(cluster, 3) == ALL[5:]
+    assert_equal(cluster)
+
+
+def test_a_move_waits_until_nothing_is_pending() -> None:
+    cluster = formed("DELIVER OWNER 1")
+    read(cluster, 1, 2)
+    assert ask(cluster, 1, "CRDT.GROUP MOVE s g 2 WAIT 5000") is None
+    machine = cluster.machines[1]
+    machine.connect(7, cluster.clock_ms(1))
+    assert machine.execute(b"XREADGROUP GROUP g c STREAMS s >".split(), cluster.clock_ms(1), 7) == b"*-1\r\n", (
+        "it moves"
+    )
+    machine.execute(b"XACK s g 1-1 1-2".split(), cluster.clock_ms(1), 7)
+    cluster.live(200)
+    assert cluster.pop_reply(1) == b"+OK\r\n"
+    assert read(cluster, 2) == ALL[2:]
+
+
+def test_a_move_whose_wait_ends_changes_nothing() -> None:
+    cluster = formed("DELIVER OWNER 1")
+    read(cluster, 1, 2)
+    assert ask(cluster, 1, "CRDT.GROUP MOVE s g 2 WAIT 300") is None
+    cluster.live(500)
+    reply = cluster.pop_reply(1)
+    assert reply is not None and reply.startswith(b"-ERR 2 entries are pending")
+    assert read(cluster, 2) == [] and read(cluster, 1) == ALL[2:]
+
+
+def test_force_leaves_pending_entries_behind() -> None:
+    cluster = formed("DELIVER OWNER 1")
+    read(cluster, 1, 3)
+    say(cluster, 1, "XACK s g 1-2")
+    assert say(cluster, 1, "CRDT.GROUP MOVE s g 2 FORCE") == b"+OK\r\n"
+    cluster.live(500)
+    assert read(cluster, 2) == ["1-1", *ALL[2:]]
+    assert say(cluster, 1, "XACK s g 1-1") == b":1\r\n", "an acknowledgement always counts"
+    cluster.live(200)
+    assert b"1-1" not in say(cluster, 2, "XPENDING s g - + 10")
+    for line in ("XREADGROUP GROUP g c STREAMS s 0", "XAUTOCLAIM s g d 0 0", "XCLAIM s g d 0 1-3"):
+        assert b"1-3" not in say(cluster, 1, line), "it comes from elsewhere now"
+    assert say(cluster, 1, "XGROUP SETID s g 0").startswith(b"-ERR another region delivers this group")
+
+
+def test_a_move_sent_elsewhere_names_the_region_that_delivers() -> None:
+    cluster = formed("DELIVER OWNER 1")
+    assert say(cluster, 2, "CRDT.GROUP MOVE s g 2").startswith(b"-ERR region region1 (1) delivers this group")
+    assert say(cluster, 2, "CRDT.GROUP MOVE s g 2 FORCE") == b"+OK\r\n"
+    cluster.live(300)
+    assert read(cluster, 1) == [] and read(cluster, 2) == ALL
+
+
+def away(cluster: Cluster, number: int) -> None:
+    for other in set(cluster.machines) - {number}:
+        cluster.cut(number, other)
+
+
+def back(cluster: Cluster, number: int) -> None:
+    for other in set(cluster.machines) - {number}:
+        cluster.heal(number, other)
+
+
+def test_a_region_with_a_reader_takes_over_from_a_silent_one() -> None:
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    assert read(cluster, 1, 4) == ALL[:4]
+    say(cluster, 1, "XACK s g 1-1 1-2 1-3")
+    cluster.live(200)
+    away(cluster, 1)
+    cluster.live(TAKEOVER_MS // 2)
+    assert read(cluster, 2) == [], "it is not silent for long enough"
+    cluster.live(TAKEOVER_MS)
+    assert read(cluster, 2) == ALL[3:], "what was acknowledged does not come again"
+    assert read(cluster, 3) == []
+    say(cluster, 2, "XACK s g " + " ".join(ALL[3:]))
+    back(cluster, 1)
+    assert read(cluster, 1) == [], "first it has to know what happened"
+    cluster.live(TAKEOVER_MS)
+    assert read(cluster, 1) == [] and say(cluster, 1, "XPENDING s g").startswith(b"*4\r\n:0\r\n")
+    assert_equal(cluster)
+
+
+def test_a_region_that_delivers_goes_on_when_another_one_falls_silent() -> None:
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    say(cluster, 3, "XADD s 9-9 f v")
+    cluster.live(100)
+    away(cluster, 3)
+    for _ in range(8):
+        cluster.live(TAKEOVER_MS // 4)
+        say(cluster, 1, "XADD s * f v")
+        assert read(cluster, 1)
+
+
+def test_without_a_reader_nobody_takes_over() -> None:
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    away(cluster, 1)
+    cluster.live(3 * TAKEOVER_MS)
+    back(cluster, 1)
+    cluster.live(TAKEOVER_MS)
+    assert read(cluster, 1) == ALL
+
+
+def test_a_cut_between_two_of_three_moves_nothing() -> None:
+    """Both reach the third one, so neither is silent."""
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    cluster.cut(1, 2)
+    for _ in range(6):
+        assert read(cluster, 2) == []
+        cluster.live(TAKEOVER_MS // 2)
+    assert read(cluster, 1) == ALL
+
+
+@pytest.mark.parametrize("minutes", [1, 60])
+def test_a_region_that_was_stopped_delivers_nothing_before_it_has_heard_the_others(minutes: int) -> None:
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    pairs = cluster._end(1, "kill")
+    for _ in range(8):
+        cluster.live(TAKEOVER_MS // 4)
+        found = read(cluster, 2)
+        if found:
+            say(cluster, 2, "XACK s g " + " ".join(found))
+    cluster.now_ms += 60_000 * minutes
+    cluster._begin(1, pairs)
+    assert read(cluster, 1) == []
+    cluster.live(TAKEOVER_MS)
+    assert read(cluster, 1) == []
+    assert_equal(cluster)
+
+
+def test_a_clock_that_is_set_forward_takes_nothing_over() -> None:
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    assert read(cluster, 2) == []
+    cluster.machines[2].skew_ms = 3_600_000
+    cluster.tick_one(2)
+    assert read(cluster, 2) == []
+    cluster.live(TAKEOVER_MS)
+    assert read(cluster, 2) == [] and read(cluster, 1) == ALL
+
+
+def test_a_suspended_region_hears_the_others_before_it_goes_on() -> None:
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    cluster.machines[1].skew_ms = 5_000
+    assert read(cluster, 1) == [], "it may have lost its place meanwhile"
+    cluster.live(500)
+    assert read(cluster, 1) == ALL
+
+
+def test_in_order_one_consumer_holds_all_that_is_pending() -> None:
+    cluster = formed("DELIVER OWNER 1 ORDER ALL")
+    assert read(cluster, 1, 2, "c") == ALL[:2]
+    assert read(cluster, 1, 2, "d") == []
+    assert read(cluster, 1, 1, "c") == ALL[2:3]
+    assert b"1-1" not in say(cluster, 1, "XCLAIM s g d 0 1-1"), "all or nothing"
+    reply = say(cluster, 1, "XAUTOCLAIM s g d 0 0 COUNT 1")
+    assert [reply.count(name.encode() + b"\r\n") for name in ALL[:3]] == [1, 1, 1]
+    assert read(cluster, 1, 1, "c") == [] and read(cluster, 1, 1, "d") == ALL[3:4]
+    say(cluster, 1, "XACK s g " + " ".join(ALL[:4]))
+    assert read(cluster, 1, 1, "c") == ALL[4:5]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("CRDT.GROUP SET s g DELIVER NOWHERE", "ERR property DELIVER takes EVERYWHERE or ORIGIN or OWNER"),
+        ("CRDT.GROUP SET s g DELIVER OWNER", "ERR property DELIVER OWNER takes a region"),
+        ("CRDT.GROUP SET s g DELIVER OWNER mars", "ERR unknown region mars"),
+        ("CRDT.GROUP SET s g DELIVER OWNER 9", "ERR unknown region 9"),
+        ("CRDT.GROUP SET s g TAKEOVER 10", "ERR property TAKEOVER takes milliseconds, from 1000"),
+        ("CRDT.GROUP SET s g ORDER SOME", "ERR property ORDER takes ANY or ALL"),
+        ("CRDT.GROUP MOVE s g mars", "ERR unknown region mars"),
+        ("CRDT.GROUP MOVE s g 2 SOON", "ERR syntax error"),
+        ("CRDT.GROUP MOVE s g 2 WAIT -1", "ERR WAIT takes milliseconds, from 0"),
+        ("CRDT.GROUP MOVE s none 2", "NOGROUP"),
+    ],
+)
+def test_bad_input_changes_nothing(line: str, text: str) -> None:
+    cluster = formed("DELIVER OWNER 1")
+    before = cluster.node(1).replica.applied.vector.copy()
+    assert say(cluster, 1, line).startswith(b"-" + text.encode())
+    assert cluster.node(1).replica.applied.vector == before
+
+
+def test_a_group_that_every_region_delivers_does_not_move() -> None:
+    cluster = formed("ACKNOWLEDGE EXACT")
+    assert say(cluster, 1, "CRDT.GROUP MOVE s g 2").startswith(b"-ERR every region delivers this group")
+    assert read(cluster, 1) == read(cluster, 2) == ALL
