@@ -38,9 +38,9 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "the ack frontier ignores pending entries",
-        "core/groups/group.py",
-        "        first = self.pending.first(origin)\n        if first is None:\n            return ID_MAX\n",
-        "        return ID_MAX\n        first = self.pending.first(origin)\n",
+        "core/groups/runs.py",
+        "    first = pending.first(tree.origin)\n    if first is None:\n        return ID_MAX\n",
+        "    return ID_MAX\n    first = pending.first(tree.origin)\n",
         "ack frontier",
     ),
     Mutation(
@@ -89,16 +89,16 @@ MUTATIONS = (
     Mutation(
         "a run is kept under one create only",
         "core/groups/group.py",
-        "alive = [self.creates[dot] for dot in creates if dot in self.creates]",
-        "alive = [self.creates[dot] for dot in creates if dot in self.creates][:1]",
+        "alive = [self.creates[dot] for dot in creates if dot in self.creates]\n        if not",
+        "alive = [self.creates[dot] for dot in creates if dot in self.creates][:1]\n        if not",
         "runs",
     ),
     Mutation(
         "a run counts for creates that it does not name",
         "core/groups/group.py",
-        "alive = [self.creates[dot] for dot in creates if dot in self.creates]",
-        "alive = list(self.creates.values())",
-        "convergence",
+        "alive = [self.creates[dot] for dot in creates if dot in self.creates]\n        if not",
+        "alive = list(self.creates.values())\n        if not",
+        "ack frontier",
     ),
     Mutation(
         "a lower start of a joined create exposes nothing",
