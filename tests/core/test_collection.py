@@ -215,6 +215,38 @@ def test_a_state_with_the_tail_of_an_evicted_origin_adds_what_its_batches_would(
     assert digest_replica(first) == digest_replica(second)
 
 
+writes = st.tuples(
+    st.sampled_from((1, 3, 3)),
+    st.sampled_from(["add", "add", "add", "trim", "delete"]),
+    st.sampled_from([X, X, KEYS[1]]),
+)
+
+
+@settings(max_examples=examples(600), deadline=None)
+@given(st.lists(writes, min_size=1, max_size=6), st.lists(writes, min_size=2, max_size=10))
+@example(  # the DEL voided one add, as the batches say; of the two that are later one lives
+    [(3, "add", X), (3, "add", KEYS[1]), (3, "add", KEYS[1])],
+    [(1, "delete", X), (3, "add", X), (3, "add", X), (3, "trim", X)],
+)
+def test_the_state_of_an_evicted_region_and_its_batches_give_the_same(
+    together: list[tuple[int, str, Key]], apart: list[tuple[int, str, Key]]
+) -> None:
+    """Region 1 has evicted region 3 and forgets without it; then it takes its state, and region 2 its batches."""
+    cluster = Cluster()
+    first, third = cluster.replicas[1], cluster.replicas[3]
+    for origin, action, key in together:
+        cluster.prepare(origin, action, key, b"")
+        cluster.deliver(3, 1)
+        cluster.deliver(1, 3)
+    for origin, action, key in apart:
+        cluster.prepare(origin, action, key, b"")
+        first.keyspace.collect(VersionVector({1: first.applied.counter()}), ALL)
+    while cluster.deliver(1, 2) or cluster.deliver(3, 2):
+        pass
+    join(first, third).check()
+    assert digest_replica(first) == digest_replica(cluster.replicas[2])
+
+
 def test_no_more_adds_are_taken_for_forgotten_than_there_were_counters() -> None:
     """The second add came after the DEL, of which this region has not heard, and was removed since."""
     tail = Replica(3)
