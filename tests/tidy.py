@@ -137,8 +137,8 @@ CROSS_CUTTING = frozenset(
         "test_convergence", "test_crash", "test_demo", "test_facts", "test_garbage", "test_help",
         "test_monitoring", "test_pages", "test_differential", "test_processes", "test_real", "test_recovery",
         "test_redis_parity", "test_rot", "test_scenarios", "test_site", "test_state_transfer", "test_tables",
-        "test_sessions", "test_group_properties", "test_group_delivery", "test_tidy", "test_wait", "test_words",
-        "test_jobs", "test_troubles",
+        "test_sessions", "test_group_properties", "test_group_delivery", "test_group_reset", "test_tidy", "test_wait",
+        "test_words", "test_jobs", "test_troubles",
     }
 )
 # fmt: on

@@ -137,6 +137,11 @@ def subject_of(key: Key) -> bytes:
     return b"%d %b" % key
 
 
+def counters_at(context: Context, key: Key, text: bytes) -> dict[int, int]:
+    """What a cursor, `0` or `$` says was read."""
+    return wanted_of(context, key, text).known.counters
+
+
 def wanted_of(context: Context, key: Key, text: bytes) -> StreamReading:
     """What a cursor, `0`, `$` or `+` stands for."""
     if text == b"0":

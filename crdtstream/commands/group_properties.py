@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.commands import group_moving
+from crdtstream.commands import group_moving, group_resetting
 from crdtstream.commands.delivery import delivery_of
 from crdtstream.commands.groups import existing_group
 from crdtstream.commands.properties import parse_properties, require_properties_readable
@@ -80,5 +80,6 @@ SUBCOMMANDS: list[Command] = [
         help=("GET <key> <groupname>", "    Return the properties of the group."),
     ),
     group_moving.COMMAND,
+    group_resetting.COMMAND,
     help_row("crdt.group", since="0.2.0"),
 ]

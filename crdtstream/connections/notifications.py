@@ -205,6 +205,7 @@ EVENTS: Final[dict[type[Effect], KeyEvent | Callable[[Any], KeyEvent]]] = {
     fx.GroupDestroyed: (STREAM, b"xgroup-destroy"),
     fx.Acknowledged: NO_EVENT,
     fx.GroupPropertiesSet: NO_EVENT,
+    fx.GroupReset: (STREAM, b"xgroup-setid"),
     fx.ExpirySet: _expiry_set,
     fx.AddCounted: NO_EVENT,
     fx.MemberJoined: NO_EVENT,

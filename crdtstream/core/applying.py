@@ -25,7 +25,9 @@ from crdtstream.core.changed import Changed
 from crdtstream.core.conflicts import CREATION_VOID, NO_DOT, Conflicts
 from crdtstream.core.effects import Batch, Effect, Key
 from crdtstream.core.groups.applying_facts import apply_to_group, apply_to_producers
+from crdtstream.core.groups.create import resets_of
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.positions import reset_group
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.local_facts import (
@@ -202,7 +204,7 @@ class Applied:
 
     def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
         fresh = not any(self.vector.get(origin) for origin, _ in vector.items())
-        if any(group.properties for stream in streams.values() for group in stream.groups.values()):
+        if any(needs_format(group) for stream in streams.values() for group in stream.groups.values()):
             self.raise_format(PROPERTIES_FORMAT)
         for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
@@ -348,6 +350,11 @@ class Applied:
             assert self.vector.descends(context), f"the context of origin {origin} exceeds what was applied"
 
 
+def needs_format(group: Group) -> bool:
+    """True if only a later format of batches can say what this group has."""
+    return bool(group.properties or resets_of(group.creates))
+
+
 class Change:
     """An effect that is applied to a stream: its dot, and what its origin had seen."""
 
@@ -381,7 +388,8 @@ def _apply_removed(change: Change, effect: fx.EntriesRemoved) -> bool:
 
 def _apply_acknowledged(change: Change, effect: fx.Acknowledged) -> bool:
     group = change.stream.groups.get(effect.group)
-    if group is not None and group.apply_runs(effect.creates, effect.runs, change.origin == change.applied.origin):
+    own = change.origin == change.applied.origin
+    if group is not None and group.apply_runs(effect.creates, effect.runs, own, effect.resets):
         change.applied.changed.dirty[(effect.key, effect.group)] = None
     return False
 
@@ -403,6 +411,12 @@ def _apply_group_properties(change: Change, effect: fx.GroupPropertiesSet) -> bo
         return False
     change.applied.changed.dirty[(effect.key, effect.group)] = None
     return True
+
+
+def _apply_group_reset(change: Change, effect: fx.GroupReset) -> bool:
+    change.applied.raise_format(PROPERTIES_FORMAT)
+    group = change.stream.groups.get(effect.group)
+    return group is not None and reset_group(group, effect.creates, (effect.number, change.origin), effect.start)
 
 
 def _apply_group_destroyed(change: Change, effect: fx.GroupDestroyed) -> bool:
@@ -454,6 +468,7 @@ STREAM_RULES: Final[dict[type[Effect], Callable[[Change, Any], bool]]] = {
     fx.GroupCreated: _apply_group_created,
     fx.GroupDestroyed: _apply_group_destroyed,
     fx.GroupPropertiesSet: _apply_group_properties,
+    fx.GroupReset: _apply_group_reset,
     fx.StreamDeleted: _apply_deleted,
     fx.StreamIdSet: _apply_id_set,
     fx.ExpirySet: _apply_expiry_set,

@@ -26,6 +26,7 @@ from struct import pack
 from typing import Final
 
 from crdtstream.core.effects import Key, Position
+from crdtstream.core.groups.create import NEVER_RESET
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.keyspace import Observer
@@ -174,6 +175,8 @@ def numbers_of(group: Group) -> list[int]:
                 numbers += (*low, *high)
         if create.properties:
             numbers += numbers_of_registers(create.properties)
+        if create.reset != NEVER_RESET:
+            numbers += create.reset
     return numbers
 
 

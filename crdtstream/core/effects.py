@@ -40,6 +40,8 @@ from crdtstream.core.values.intervals import Interval
 
 Key = tuple[int, bytes]
 CounterRange = tuple[int, int]
+# The number of a reset, and the origin that made it.
+ResetName = tuple[int, int]
 
 UNKNOWN_ENTRIES_READ: Final = -1
 # The key of effects that concern no stream: there is no database -1.
@@ -271,18 +273,28 @@ class GroupDestroyed(Effect):
 
 
 class Acknowledged(Effect):
-    """Runs delivered at this effect's origin and acknowledged, under the create dots named here."""
+    """Runs delivered at this effect's origin and acknowledged, under the create dots named here; `resets` names for
+    each of them the reset that counted, and is empty if none did.
+    """
 
-    __slots__ = ("creates", "group", "runs")
+    __slots__ = ("creates", "group", "resets", "runs")
 
-    def __init__(self, key: Key, group: bytes, creates: list[Dot], runs: dict[int, list[Interval]]) -> None:
+    def __init__(
+        self,
+        key: Key,
+        group: bytes,
+        creates: list[Dot],
+        runs: dict[int, list[Interval]],
+        resets: list[ResetName] | None = None,
+    ) -> None:
         super().__init__(key)
         self.group = group
         self.creates = creates
         self.runs = runs
+        self.resets: list[ResetName] = resets or []
 
     def bytes_max(self) -> int:
-        size = len(self.group) + ORIGIN_BYTES * len(self.creates)
+        size = len(self.group) + ORIGIN_BYTES * (len(self.creates) + len(self.resets))
         return super().bytes_max() + size + _intervals_bytes(self.runs)
 
     def named_dots(self) -> list[Dot]:
@@ -309,6 +321,31 @@ class GroupPropertiesSet(Effect):
     def bytes_max(self) -> int:
         size = len(self.group) + ORIGIN_BYTES * len(self.creates)
         return super().bytes_max() + size + values_bytes(self.values)
+
+    def named_dots(self) -> list[Dot]:
+        return self.creates
+
+    def demand(self) -> int:
+        return SMALL
+
+
+class GroupReset(Effect):
+    """A new start for a group, under the create dots named here (core/groups/create.py); `number` is above those of all
+    resets that its origin saw.
+    """
+
+    __slots__ = ("creates", "group", "number", "start")
+
+    def __init__(self, key: Key, group: bytes, creates: list[Dot], number: int, start: Position) -> None:
+        super().__init__(key)
+        self.group = group
+        self.creates = creates
+        self.number = number
+        self.start = start
+
+    def bytes_max(self) -> int:
+        size = len(self.group) + ORIGIN_BYTES * len(self.creates)
+        return super().bytes_max() + size + START_BYTES * len(self.start.ids)
 
     def named_dots(self) -> list[Dot]:
         return self.creates

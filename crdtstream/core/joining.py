@@ -64,6 +64,7 @@ from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, CounterRange
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.positions import restart
 from crdtstream.core.groups.properties import merged
 from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.stream import Stream
@@ -326,14 +327,17 @@ def surviving(
 
 def join_group(group: Group, creates: dict[Dot, Create]) -> None:
     """Add the creates of the other side, with their runs and properties."""
+    restarted = False
     for dot, create in sorted(creates.items()):
         if dot not in group.creates:
             group.add_create(dot, create.start)
         mine = group.creates[dot]
-        for origin, pieces in create.runs.items():
-            mine.runs.setdefault(origin, IntervalSet()).union(pieces)
+        if mine.join_runs(create):
+            restarted = True
         if create.properties:
             mine.properties = merged(mine.properties, create.properties.items())
+    if restarted:
+        restart(group)
     before = group.acked
     group.derive()
     for origin, acked in group.acked.items():

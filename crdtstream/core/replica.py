@@ -31,6 +31,7 @@ from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.encoding import encode_named, id_reply
 from crdtstream.core.expiry import VOID_EXPIRY
+from crdtstream.core.groups.create import Create, resets_of
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import next_number
 from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, UNLIMITED
@@ -244,6 +245,15 @@ class Replica:
         creates, registers = sorted(found.groups[group].creates), found.groups[group].properties
         self._prepare(fx.GroupPropertiesSet(key, group, creates, next_number(registers), values))
 
+    def reset_group(self, key: Key, group: bytes, start: Position) -> None:
+        """Prepare a new start of a group that exists."""
+        self.acknowledge_key(key)
+        found = self.keyspace.known(key)
+        assert found is not None, "a reset for a key that does not exist"
+        creates = found.groups[group].creates
+        number = 1 + max([create.reset[0] for create in creates.values()])
+        self._commit(fx.GroupReset(key, group, sorted(creates), number, start))
+
     def destroy_group(self, key: Key, group: bytes) -> bool:
         stream = self.keyspace.find(key)
         if stream is None or group not in stream.groups:
@@ -328,7 +338,8 @@ class Replica:
         """Prepare runs of entries that another region delivered, acknowledged here."""
         stream = self.keyspace.known(key)
         assert stream is not None, "runs for a key that does not exist"
-        self._prepare(fx.Acknowledged(key, name, sorted(stream.groups[name].creates), runs))
+        creates = stream.groups[name].creates
+        self._prepare(fx.Acknowledged(key, name, sorted(creates), runs, resets_of(creates)))
 
     def acknowledge_delivered(self, key: Key, name: bytes) -> None:
         """Prepare runs of all that was delivered here and is not pending, however many these are."""
@@ -339,7 +350,7 @@ class Replica:
         group.acknowledge_delivered()
         runs = group.new_runs(stream.trees, UNLIMITED)
         if runs:
-            self._acknowledge_runs(key, name, sorted(group.creates), runs)
+            self._acknowledge_runs(key, name, group.creates, runs)
 
     def prepare_runs(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:
         """Prepare the runs that a group has under its source's name, for the group of the copy."""
@@ -372,13 +383,16 @@ class Replica:
             return
         runs = group.new_runs(stream.trees, self.exact_intervals_max)
         if runs:
-            self._acknowledge_runs(key, name, sorted(group.creates), runs)
+            self._acknowledge_runs(key, name, group.creates, runs)
             self.changed.forget_dirty(dirty)
 
-    def _acknowledge_runs(self, key: Key, name: bytes, creates: list[Dot], runs: dict[int, list[Interval]]) -> None:
+    def _acknowledge_runs(
+        self, key: Key, name: bytes, creates: dict[Dot, Create], runs: dict[int, list[Interval]]
+    ) -> None:
         """Prepare these runs, in parts where they are very many."""
+        dots, resets = sorted(creates), resets_of(creates)
         for _, some in parts_of({}, runs, self.budget.cut_bytes // PIECE_BYTES):
-            self._commit(fx.Acknowledged(key, name, creates, some))
+            self._commit(fx.Acknowledged(key, name, dots, some, resets))
             self.budget.ease()
 
     # Prepare: local facts

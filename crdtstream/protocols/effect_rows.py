@@ -29,6 +29,7 @@ from crdtstream.core.effects import (
     GroupCreated,
     GroupDestroyed,
     GroupPropertiesSet,
+    GroupReset,
     MemberAdmitted,
     MemberEvicted,
     MemberJoined,
@@ -79,6 +80,7 @@ _MEMBER_EVICTED: Final = 11
 _MEMBER_ADMITTED: Final = 12
 # From format 4 on.
 _GROUP_PROPERTIES_SET: Final = 13
+_GROUP_RESET: Final = 14
 
 
 def effect_row(effect: Effect) -> Row:
@@ -125,13 +127,20 @@ def _group_destroyed_row(effect: GroupDestroyed) -> Row:
 def _acknowledged_row(effect: Acknowledged) -> Row:
     database, name = effect.key
     creates = column(flat(effect.creates))
-    return (_ACKNOWLEDGED, database, name, effect.group, creates, intervals_column(effect.runs))
+    row = (_ACKNOWLEDGED, database, name, effect.group, creates, intervals_column(effect.runs))
+    return (*row, column(flat(effect.resets))) if effect.resets else row
 
 
 def _group_properties_row(effect: GroupPropertiesSet) -> Row:
     database, name = effect.key
     creates, texts = column(flat(effect.creates)), [text for named in sorted(effect.values.items()) for text in named]
     return (_GROUP_PROPERTIES_SET, database, name, effect.group, creates, effect.number, *text_columns(texts))
+
+
+def _group_reset_row(effect: GroupReset) -> Row:
+    database, name = effect.key
+    creates = column(flat(effect.creates))
+    return (_GROUP_RESET, database, name, effect.group, creates, effect.number, *position_values(effect.start))
 
 
 def _expiry_set_row(effect: ExpirySet) -> Row:
@@ -260,9 +269,13 @@ def _read_add_counted(row: Row, counter: int) -> AddCounted:
 
 
 def _read_acknowledged(row: Row, _counter: int) -> Acknowledged:
-    _, database, name, group, values, runs = row
+    _, database, name, group, values, runs = row[:6]
     creates = _read_creates(values)
-    return Acknowledged(read_key(database, name), read_bytes(group, "group"), creates, read_intervals(runs, "runs"))
+    resets = [] if len(row) == 6 else read_pairs(row[6], "resets")
+    if resets and len(resets) != len(creates):
+        raise CodecError(f"resets: {len(resets)} for {len(creates)} creates")
+    key, intervals = read_key(database, name), read_intervals(runs, "runs")
+    return Acknowledged(key, read_bytes(group, "group"), creates, intervals, resets)
 
 
 def _read_creates(value: object) -> list[Dot]:
@@ -271,6 +284,17 @@ def _read_creates(value: object) -> list[Dot]:
         read_origin(origin, "creates")
         read_counter(counter, "creates")
     return creates
+
+
+def _read_group_reset(row: Row, _counter: int) -> GroupReset:
+    _, database, name, group, creates, number, default, ids = row
+    return GroupReset(
+        read_key(database, name),
+        read_bytes(group, "group"),
+        _read_creates(creates),
+        read_counter(number, "number"),
+        read_position(default, ids),
+    )
 
 
 def _read_group_properties(row: Row, _counter: int) -> GroupPropertiesSet:
@@ -299,13 +323,14 @@ KINDS: Final[tuple[Kind, ...]] = (
     (_STREAM_ID_SET, StreamIdSet, (7,), _stream_id_set_row, _read_stream_id_set),
     (_GROUP_CREATED, GroupCreated, (7,), _group_created_row, _read_group_created),
     (_GROUP_DESTROYED, GroupDestroyed, (4,), _group_destroyed_row, _read_group_destroyed),
-    (_ACKNOWLEDGED, Acknowledged, (6,), _acknowledged_row, _read_acknowledged),
+    (_ACKNOWLEDGED, Acknowledged, (6, 7), _acknowledged_row, _read_acknowledged),
     (_EXPIRY_SET, ExpirySet, (4,), _expiry_set_row, _read_expiry_set),
     (_ADD_COUNTED, AddCounted, (5,), _add_counted_row, _read_add_counted),
     (_MEMBER_JOINED, MemberJoined, (2,), _member_joined_row, _read_joined),
     (_MEMBER_EVICTED, MemberEvicted, (4,), _member_evicted_row, _read_evicted),
     (_MEMBER_ADMITTED, MemberAdmitted, (4,), _member_admitted_row, _read_admitted),
     (_GROUP_PROPERTIES_SET, GroupPropertiesSet, (8,), _group_properties_row, _read_group_properties),
+    (_GROUP_RESET, GroupReset, (8,), _group_reset_row, _read_group_reset),
 )
 _WRITERS: Final = {effect: write for _, effect, _, write, _ in KINDS}
 _READERS: Final = {number: (effect.__name__, sizes, read) for number, effect, sizes, _, read in KINDS}

@@ -27,7 +27,7 @@ from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.packed_block import Content
 from crdtstream.core.entries.uint_encoding import in_order
 from crdtstream.core.groups.consumer import Consumer
-from crdtstream.core.groups.create import Create
+from crdtstream.core.groups.create import NEVER_RESET, Create
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.properties import PropertyRegisters
@@ -45,6 +45,7 @@ from crdtstream.protocols.columns import (
     flat,
     read_bytes,
     read_column,
+    read_counter,
     read_id,
     read_int,
     read_key,
@@ -86,6 +87,8 @@ _PRODUCED: Final = 14
 META_NUMBERS: Final = 19
 # Without those of its properties.
 CREATE_VALUES: Final = 6
+# Behind the columns of its properties.
+RESET_AT: Final = CREATE_VALUES + 3
 
 _DELIVERED: Final = 0
 _SKIPPED: Final = 1
@@ -99,7 +102,7 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     " offset_weight removed_counter removed_id set_counter set_id trimmed_to voided",
     Group: "_acknowledged _last_unsettled _read_cursor _unsettled acked consumers creates delivered deliveries"
     " entries_read floor passed pending properties replay rules skipped withheld",
-    Create: "properties runs start",
+    Create: "properties reset runs start",
     Consumer: "active_ms seen_ms",
     IntervalSet: "_end _grown _highs _lows",
     PendingEntries: "_chains _consumers _of_origin _released_to _time count",
@@ -187,19 +190,17 @@ def capture_replicated(key: Key, stream: Stream) -> StreamImage:
 
 
 def _capture_creates(name: bytes, group: Group) -> GroupImage:
-    starts = [create.start for create in group.creates.values()]
-    floor = starts[0]
-    for start in starts[1:]:
-        floor = floor.meet(start)
-    rows: list[Row] = [(_GROUP, name, *position_values(floor), UNKNOWN_ENTRIES_READ)]
+    rows: list[Row] = [(_GROUP, name, *position_values(group.start()), UNKNOWN_ENTRIES_READ)]
     for (origin, counter), create in group.creates.items():
         rows.append(_create_row(origin, counter, create))
     return GroupImage(rows, [])
 
 
 def _create_row(origin: int, counter: int, create: Create) -> Row:
-    row = (_CREATE, origin, counter, *position_values(create.start), _sets_column(create.runs))
-    return (*row, *_registers_columns(create.properties)) if create.properties else row
+    row: Row = (_CREATE, origin, counter, *position_values(create.start), _sets_column(create.runs))
+    if create.properties or create.reset != NEVER_RESET:
+        row = (*row, *_registers_columns(create.properties))
+    return row if create.reset == NEVER_RESET else (*row, *create.reset)
 
 
 def _registers_columns(registers: PropertyRegisters) -> tuple[bytes, bytes, bytes]:
@@ -439,7 +440,10 @@ def _read_create(group: Group, row: Row) -> None:
     create = Create(read_position(default, ids))
     create.runs = _read_sets(runs, "runs")
     if len(row) > CREATE_VALUES:
-        create.properties = _read_registers(*read_row(row[CREATE_VALUES:], 3, "properties"))
+        create.properties = _read_registers(*read_row(row[CREATE_VALUES:RESET_AT], 3, "properties"))
+    if len(row) > RESET_AT:
+        reset = read_row(row[RESET_AT:], 2, "reset")
+        create.reset = (read_counter(reset[0], "reset"), read_origin(reset[1], "reset"))
     group.creates[(read_origin(origin, "create"), read_u64(counter, "create"))] = create
 
 

@@ -17,7 +17,7 @@ from tests.commands.harness import Region, every_command
 # Requests that do something, of each command that touches keys; `@` is a payload of DUMP, `t` does not exist.
 REQUESTS = """
     CRDT.STREAM SHOW s | CRDT.GROUP SHOW s g | CRDT.GROUP SET s g ACKNOWLEDGE EXACT | CRDT.GROUP GET s g
-    CRDT.GROUP MOVE s g 1 | CRDT.ENTRIES s - + | XGROUP CREATE s h 0 CRDT ACKNOWLEDGE EXACT
+    CRDT.GROUP MOVE s g 1 | CRDT.GROUP RESET s g NEW | CRDT.ENTRIES s - + | XGROUP CREATE s h 0 CRDT ACKNOWLEDGE EXACT
     XADD s * f v | XADD t NOMKSTREAM * f v | XADD s MAXLEN 1 * f v | XADD s IDMP p a * f v | XDEL s 1-0
     XDELEX s DELREF IDS 1 1-0 | XACKDEL s g IDS 1 1-0 | XTRIM s MAXLEN 1 ACKED | XLEN s | XRANGE s - + | XREVRANGE s + -
     XREAD STREAMS s t 0 0 | XREADGROUP GROUP g c STREAMS s > | XREADGROUP GROUP g c CLAIM 0 STREAMS s > | XACK s g 1-0

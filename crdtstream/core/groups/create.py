@@ -1,18 +1,68 @@
-"""One create of a consumer group, and what is recorded under it in all regions."""
+"""One create of a consumer group, and what is recorded under it in all regions.
+
+A RESET puts a new start under each create that it saw, with a number above those of all resets that it saw; the highest
+`(number, origin)` counts. Acknowledgements name their reset as they name their creates, and count under no other: what
+was acknowledged before is wanted again, in whatever order the two arrive.
+"""
 
 from __future__ import annotations
 
-from crdtstream.core.effects import Position
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+from crdtstream.core.effects import Position, ResetName
 from crdtstream.core.groups.properties import NO_REGISTERS
+from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.intervals import IntervalSet
+
+NEVER_RESET: Final[ResetName] = (0, 0)
 
 
 class Create:
-    """One surviving XGROUP CREATE: its start, and the runs and properties recorded under it."""
+    """One surviving XGROUP CREATE: its start, the reset that counts (`NEVER_RESET` without one) with the start that it
+    set, and the runs and properties recorded under it.
+    """
 
-    __slots__ = ("properties", "runs", "start")
+    __slots__ = ("properties", "reset", "runs", "start")
 
     def __init__(self, start: Position) -> None:
         self.start = start
+        self.reset = NEVER_RESET
         self.runs: dict[int, IntervalSet] = {}
         self.properties = NO_REGISTERS
+
+    def restart(self, reset: ResetName, start: Position) -> bool:
+        """Begin again behind this start, if the reset counts; runs under an earlier one do not count any more."""
+        if reset <= self.reset:
+            return False
+        self.reset, self.start, self.runs = reset, start, {}
+        return True
+
+    def join_runs(self, other: Create) -> bool:
+        """Join another state of this create; true if it has a later reset."""
+        restarted = self.restart(other.reset, other.start)
+        if other.reset == self.reset:
+            for origin, pieces in other.runs.items():
+                self.runs.setdefault(origin, IntervalSet()).union(pieces)
+        return restarted
+
+
+def counted(creates: dict[Dot, Create], dots: list[Dot], resets: Sequence[ResetName]) -> list[Create]:
+    """The creates with these dots that survive, and that were not reset since; `resets` is empty for none."""
+    if not resets:
+        return [creates[dot] for dot in dots if dot in creates and creates[dot].reset == NEVER_RESET]
+    named = [(creates[dot], reset) for dot, reset in zip(dots, resets, strict=False) if dot in creates]
+    return [create for create, reset in named if create.reset == reset]
+
+
+def resets_of(creates: dict[Dot, Create]) -> list[ResetName]:
+    """The reset of each create, in the order of their dots; empty if there was none."""
+    resets = [creates[dot].reset for dot in sorted(creates)]
+    return resets if any(reset != NEVER_RESET for reset in resets) else []
+
+
+def start_of(creates: dict[Dot, Create]) -> Position:
+    """Where a group with these creates begins: behind the lowest ID of each origin."""
+    starts = [create.start for create in creates.values()]
+    return reduce(Position.meet, starts)

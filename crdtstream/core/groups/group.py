@@ -27,14 +27,15 @@ A stream may have seen many origins, most of which are inactive. So the group ke
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from crdtstream.core.effects import Position
+from crdtstream.core.effects import Position, ResetName
 from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange, ChainRange, TreeRange, merge
 from crdtstream.core.groups.consumer import Consumer
-from crdtstream.core.groups.create import Create
+from crdtstream.core.groups.create import Create, counted, start_of
 from crdtstream.core.groups.delivery import NOT_OFFERED, Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.properties import NO_REGISTERS, PLAIN, GroupRules, Register, merged
@@ -123,13 +124,15 @@ class Group:
         self.floor = self.floor.meet(start)
         self.reset_cursor()
 
-    def apply_runs(self, creates: list[Dot], runs: dict[int, list[Interval]], own: bool) -> bool:
+    def apply_runs(
+        self, creates: list[Dot], runs: dict[int, list[Interval]], own: bool, resets: Sequence[ResetName] = ()
+    ) -> bool:
         """Add the runs to each named create that survives here; false if none does.
 
         Pending entries inside runs of other origins leave. Those inside runs of this origin stay: such a run passes
         over pending entries only if they were deleted, and these stay until they are acknowledged.
         """
-        alive = [self.creates[dot] for dot in creates if dot in self.creates]
+        alive = counted(self.creates, creates, resets)
         if not alive:
             return False
         for origin, pieces in runs.items():
@@ -215,11 +218,7 @@ class Group:
         return max(start, (previous_id(beyond) or ID_MIN) if beyond is not None else ID_MAX)
 
     def start(self) -> Position:
-        creates = list(self.creates.values())
-        start = creates[0].start
-        for create in creates[1:]:
-            start = start.meet(create.start)
-        return start
+        return start_of(self.creates)
 
     def new_runs(self, trees: ByOrigin[EntryTree], exact_max: int = EXACT_INTERVALS_MAX) -> dict[int, list[Interval]]:
         """The intervals that became runs and are in no known run yet; the caller applies and sends them. Of an origin

@@ -1,11 +1,12 @@
-"""Moving the position of a group in this region: SETID, and XCLAIM LASTID."""
+"""Moving the position of a group: SETID and XCLAIM LASTID in this region, RESET in all of them."""
 
 from __future__ import annotations
 
-from crdtstream.core.effects import Position
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position, ResetName
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Group
 from crdtstream.core.values.by_origin import ByOrigin
+from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.values.intervals import IntervalSet
 
@@ -59,3 +60,26 @@ def raise_position(group: Group, trees: ByOrigin[EntryTree], entry_id: EntryId) 
         ids = {origin: group.floor.get(origin) for origin in sorted(origins)}
         group.floor = Position(entry_id, ids)
     group.rebuild_passed()
+
+
+def reset_group(group: Group, creates: list[Dot], reset: ResetName, start: Position) -> bool:
+    """Begin again behind this start; false if no create that survives here is named, or a later reset counts."""
+    alive = [group.creates[dot] for dot in creates if dot in group.creates]
+    restarted = [create for create in alive if create.restart(reset, start)]
+    if restarted:
+        restart(group)
+        group.derive()
+    return bool(restarted)
+
+
+def restart(group: Group) -> None:
+    """What this region knows of deliveries above the start of the group is void; pending entries stay, as after SETID.
+    Call `derive` then.
+    """
+    group.floor = group.start()
+    group.replay = {}
+    group.entries_read = UNKNOWN_ENTRIES_READ
+    for origin, delivered in group.delivered.items():
+        delivered.remove(group.floor.get(origin), ID_MAX)
+    for origin, skipped in group.skipped.items():
+        skipped.remove(group.floor.get(origin), ID_MAX)

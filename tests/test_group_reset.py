@@ -1,0 +1,115 @@
+"""A group that begins again, in all regions: what comes again, and what two resets at one time choose."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulations.cluster import Cluster
+from tests.state_transfers import assert_equal, cut_log, settle
+from tests.test_group_delivery import read, say
+from tests.test_group_properties import formed
+
+IDS = [f"{number}-1" for number in range(1, 7)]
+
+
+def done() -> Cluster:
+    """All is read and acknowledged in region 1, but 6-1."""
+    cluster = formed()
+    assert read(cluster, 1) == IDS
+    say(cluster, 1, "XACK s g " + " ".join(IDS[:5]))
+    cluster.sync()
+    return cluster
+
+
+def test_every_region_delivers_again_what_lies_above() -> None:
+    cluster = done()
+    assert (
+        say(cluster, 2, "CRDT.GROUP RESET s g ID 3-1 DRYRUN") == b"*4\r\n$5\r\nagain\r\n:2\r\n$7\r\nskipped\r\n:0\r\n"
+    )
+    assert say(cluster, 2, "CRDT.GROUP RESET s g ID 3-1") == b"+OK\r\n"
+    cluster.sync()
+    assert read(cluster, 1) == read(cluster, 2) == IDS[3:]
+    assert_equal(cluster)
+
+
+def test_acknowledgements_of_before_do_not_count_after() -> None:
+    """One region acknowledges what it got before it knew of the reset."""
+    cluster = formed()
+    assert read(cluster, 1) == IDS
+    cluster.cut(1, 2)
+    say(cluster, 2, "CRDT.GROUP RESET s g ID 0")
+    say(cluster, 1, "XACK s g " + " ".join(IDS))
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert read(cluster, 2) == IDS
+    say(cluster, 2, "XACK s g " + " ".join(IDS))
+    cluster.sync()
+    assert read(cluster, 1) == []
+    assert_equal(cluster)
+
+
+def test_of_two_resets_every_region_chooses_the_same() -> None:
+    cluster = done()
+    cluster.cut(1, 2)
+    say(cluster, 1, "CRDT.GROUP RESET s g ID 1-1")
+    say(cluster, 2, "CRDT.GROUP RESET s g ID 4-1")
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert read(cluster, 1) == read(cluster, 2) == IDS[4:]
+    assert_equal(cluster)
+
+
+def test_new_skips_what_the_region_has_seen() -> None:
+    cluster = done()
+    assert b"again\r\n:0\r\n$7\r\nskipped\r\n:1\r\n" in say(cluster, 2, "CRDT.GROUP RESET s g NEW DRYRUN")
+    say(cluster, 2, "CRDT.GROUP RESET s g NEW")
+    cluster.sync()
+    assert read(cluster, 1) == read(cluster, 2) == []
+    say(cluster, 1, "XADD s 7-1 f v")
+    cluster.sync()
+    assert read(cluster, 1) == read(cluster, 2) == ["7-1"]
+
+
+def test_a_time_and_a_cursor_are_positions_too() -> None:
+    cluster = done()
+    say(cluster, 1, "CRDT.GROUP RESET s g TIME 5")
+    cluster.sync()
+    assert read(cluster, 2) == IDS[4:]
+    reply = say(cluster, 1, "CRDT.XREAD COUNT 2 STREAMS s 0")
+    cursor = reply.split(b"\r\n")[-2].decode()
+    say(cluster, 1, f"CRDT.GROUP RESET s g CURSOR {cursor}")
+    cluster.sync()
+    assert read(cluster, 2) == IDS[2:]
+
+
+def test_a_reset_survives_restarts_and_state_transfers() -> None:
+    cluster = done()
+    cluster.cut(1, 2)
+    say(cluster, 1, "CRDT.GROUP RESET s g ID 3-1")
+    cut_log(cluster, 1)
+    cluster.restart(1)
+    cluster.cut(1, 2)
+    settle(cluster)
+    assert read(cluster, 2) == IDS[3:]
+    assert read(cluster, 1) == IDS[3:]
+    assert_equal(cluster)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("CRDT.GROUP RESET s g", "ERR wrong number of arguments"),
+        ("CRDT.GROUP RESET s g OLD", "ERR syntax error: CRDT.GROUP RESET"),
+        ("CRDT.GROUP RESET s g ID", "ERR syntax error: CRDT.GROUP RESET"),
+        ("CRDT.GROUP RESET s g ID x", "ERR Invalid stream ID"),
+        ("CRDT.GROUP RESET s g TIME -1", "ERR TIME takes milliseconds since 1970"),
+        ("CRDT.GROUP RESET s g CURSOR garbled", "ERR invalid cursor for 's'"),
+        ("CRDT.GROUP RESET s g NEW NOW", "ERR syntax error: CRDT.GROUP RESET"),
+        ("CRDT.GROUP RESET s none NEW", "NOGROUP"),
+    ],
+)
+def test_bad_input_changes_nothing(line: str, text: str) -> None:
+    cluster = formed()
+    before = cluster.node(1).replica.applied.vector.copy()
+    assert say(cluster, 1, line).startswith(b"-" + text.encode())
+    assert cluster.node(1).replica.applied.vector == before
