@@ -160,7 +160,7 @@ def regions_shown(context: Context, regions: list[int]) -> str:
     return " and ".join([f"{neighbours.name_of(region)} ({region})".lstrip() for region in regions])
 
 
-COMMAND = Command(
+COMMAND: Command = Command(
     "crdt.group|move",
     move,
     arity=-5,

@@ -81,7 +81,7 @@ def dry_run(stream: Stream, group: Group, start: Position, protocol: int) -> byt
     return replies.mapping(items, protocol)
 
 
-COMMAND = Command(
+COMMAND: Command = Command(
     "crdt.group|reset",
     reset,
     arity=-5,
