@@ -14,7 +14,7 @@ from tests.tidy import ROOT, Source, sources
 
 # What runs beside a region (gateway, Spark, administration, demo) may use a name of it again; all else is the engine.
 BESIDE = frozenset(
-    ["admin", "cli", "dashboard", "demo", "migration", "observing", "oci", "processes", "scenarios", "spark"]
+    ["admin", "cli", "client", "dashboard", "demo", "migration", "observing", "oci", "processes", "scenarios", "spark"]
 )
 SHARED_MAX = 25
 # Names that several rooms share because they mean the same there.
@@ -25,6 +25,8 @@ SHARED = {
     "AuthorityOption": "the option --ca",
     "BulkError": "an error of the bulk port, at its server and its client",
     "CertificateOption": "the option --cert",
+    "Consumer": "a consumer of a group",
+    "Entry": "an entry as a client gets it",
     "Group": "a consumer group",
     "PasswordFileOption": "the option --password-file",
     "Progress": "a callback that shows how far a job is",

@@ -74,6 +74,7 @@ CLIENTS: dict[str, frozenset[str]] = {
     "processes": frozenset(),
     "scenarios": frozenset(),
     "migration": frozenset(),
+    "client": frozenset(),
 }
 SIMULATED = frozenset(part for part, rank in RANKS.items() if rank <= RANKS["region"]) | {"scenarios"}
 
