@@ -40,6 +40,9 @@ def one(
     partitioned: Annotated[
         bool | None, typer.Option(help="With or without a partitioned stream, whatever the seed says.")
     ] = None,
+    properties: Annotated[
+        bool | None, typer.Option(help="With or without properties of groups, whatever the seed says.")
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write the space-time diagram to this HTML file.")] = None,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Print the shortest scenario with the same failure.")
@@ -50,7 +53,7 @@ def one(
         return
     drawing = Drawing() if report else None
     settings = draw_settings(Random(seed), duration_ms) if duration_ms else None
-    world = draw_world(seed, settings, drawing, partitioned)
+    world = draw_world(seed, settings, drawing, partitioned, properties)
     failure = failure_of(world)
     if report and drawing:
         report.write_text(page(model(world, drawing, failure)), encoding="utf-8")
@@ -94,6 +97,9 @@ def sweep(
     partitioned: Annotated[
         bool | None, typer.Option(help="With or without a partitioned stream, whatever the seeds say.")
     ] = None,
+    properties: Annotated[
+        bool | None, typer.Option(help="With or without properties of groups, whatever the seeds say.")
+    ] = None,
     spark: Annotated[str, typer.Option(help="Run the seeds on this Spark master: local[2], spark://HOST:PORT.")] = "",
     out: Annotated[
         Path, typer.Option(help="With --spark: Parquet of outcomes, with the traces of failed runs.")
@@ -103,7 +109,8 @@ def sweep(
     began_s = time.monotonic()
     swept = Swept()
     with Progress(console=console, disable=not console.is_terminal or bool(spark)) as progress:
-        outcomes = on_spark(spark, first, seeds, out) if spark else on_processes(workers, first, seeds, partitioned)
+        local = on_processes(workers, first, seeds, partitioned, properties)
+        outcomes = on_spark(spark, first, seeds, out) if spark else local
         for outcome in progress.track(outcomes, total=seeds, description="seeds"):
             swept.count(outcome)
             if outcome.violation:

@@ -50,10 +50,14 @@ FORGETTING = ("disk-loss", "rot", "put-back")
 
 
 def draw_world(
-    seed: int, settings: Settings | None = None, recorder: Watcher | None = None, partitioned: bool | None = None
+    seed: int,
+    settings: Settings | None = None,
+    recorder: Watcher | None = None,
+    partitioned: bool | None = None,
+    properties: bool | None = None,
 ) -> World:
-    """The world of a seed, with its adversary; `partitioned` takes the place of what the seed says of that."""
-    world = World(seed, Adversary, settings, recorder, partitioned)
+    """The world of a seed, with its adversary; `partitioned` and `properties` take the place of what the seed says."""
+    world = World(seed, Adversary, settings, recorder, partitioned, properties)
     if world.settings.flapping:
         world.watch(Flapping(world, world.draw.of(FLAPPING)))
     if world.workload.has_large:

@@ -89,15 +89,15 @@ MUTATIONS = (
     Mutation(
         "a run is kept under one create only",
         "core/groups/group.py",
-        "alive = [self.creates[dot] for dot in creates if dot in self.creates]\n        if not",
-        "alive = [self.creates[dot] for dot in creates if dot in self.creates][:1]\n        if not",
+        "alive = counted(self.creates, creates, resets)\n",
+        "alive = counted(self.creates, creates, resets)[:1]\n",
         "runs",
     ),
     Mutation(
         "a run counts for creates that it does not name",
         "core/groups/group.py",
-        "alive = [self.creates[dot] for dot in creates if dot in self.creates]\n        if not",
-        "alive = list(self.creates.values())\n        if not",
+        "alive = counted(self.creates, creates, resets)\n",
+        "alive = list(self.creates.values())\n",
         "ack frontier",
     ),
     Mutation(

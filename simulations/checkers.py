@@ -26,6 +26,7 @@ from simulations.partition_checkers import (
     OneSequence,
     SilentOwner,
 )
+from simulations.queue_checkers import AcknowledgedExactly, OneProperty
 from simulations.room_checkers import WaitsForRoom
 from simulations.session_checkers import ReadsItsWrites
 from simulations.state_checkers import (
@@ -66,6 +67,8 @@ def all_checkers() -> list[Checker]:
         RestartsEmpty(),
         DeleteWins(),
         UnionOfRuns(),
+        OneProperty(),
+        AcknowledgedExactly(),
         NoLostWrite(),
         NoLostGroup(),
         UniqueIds(),

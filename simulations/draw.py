@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from random import Random
 
-DRAW_VERSION = 1
+DRAW_VERSION = 2
 
 
 class Draw:

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from random import Random
 
+from crdtstream.core.applying import PROPERTIES_FORMAT
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entries.merging import merge
 from crdtstream.core.replica import Replica
@@ -42,6 +43,7 @@ from simulations.history import Violation
 from simulations.machine import SALT, Machine
 from simulations.oracle import actual
 from simulations.portrait import plain
+from simulations.property_clients import unread_ids
 
 KEY = (0, b"x")
 GROUP = b"g"
@@ -51,6 +53,7 @@ READ_BYTES = 1 << 20
 CHUNK = 200
 
 ADD, XDEL, TRIM, DEL, CREATE, CREATE_NEW, DESTROY, READ, ACK_LOW, ACK_HIGH, FSYNC, LOSE, RESTART, SYNC = range(14)
+SET_EXACT, SET_CONTIGUOUS, ACK_UNREAD = range(14, 17)
 NAMES = {
     "add": (ADD,),
     "xdel": (XDEL,),
@@ -64,6 +67,8 @@ NAMES = {
     "crash": (LOSE,),
     "restart": (RESTART,),
     "sync": (SYNC,),
+    "set": (SET_EXACT, SET_CONTIGUOUS),
+    "ack elsewhere": (ACK_UNREAD,),
 }
 STEPS = {SYNC: "{1} -> {0}", FSYNC: "fsync {0}", LOSE: "power-loss {0}", RESTART: "kill {0}"}
 
@@ -139,8 +144,12 @@ class Explored:
         if log.last_position > self.started[number]:
             yield RESTART
         for action in commands(node.replica):
-            # A client that creates a group waits until the origin is admitted.
-            if node.membership.admitted or action not in (CREATE, CREATE_NEW):
+            # A client that creates a group waits until the origin is admitted, one that sets a property until all
+            # are known to read it.
+            if action in (SET_EXACT, SET_CONTIGUOUS):
+                if not node.context.cluster.neighbours.cannot_read(PROPERTIES_FORMAT):
+                    yield action
+            elif node.membership.admitted or action not in (CREATE, CREATE_NEW):
                 yield action
 
     def make(self, move: Move) -> None:
@@ -206,6 +215,7 @@ class Explored:
             ("entries", held.entries, expected.entries),
             ("groups", held.groups, expected.groups),
             ("runs", held.runs, runs),
+            ("properties", held.properties, expected.properties),
         ):
             if mine != wanted:
                 raise Violation("specification", f"region {number}: {what} {mine}, expected {wanted}")
@@ -257,8 +267,11 @@ def commands(replica: Replica) -> Iterator[int]:
             yield CREATE_NEW
         return
     yield DESTROY
+    yield SET_CONTIGUOUS if group.rules.exact else SET_EXACT
     if group.has_wanted(stream.chains):
         yield READ
+        if group.rules.exact:
+            yield ACK_UNREAD
     if group.pending.count:
         yield ACK_LOW
     if group.pending.count > 1:
@@ -267,7 +280,7 @@ def commands(replica: Replica) -> Iterator[int]:
 
 def words_of(replica: Replica, action: int) -> list[bytes]:
     """Return the command of an action: `xdel` removes the newest entry, `trim` the oldest, `read` takes everything
-    wanted, and `ack` the lowest or highest pending ID.
+    wanted, `ack` the lowest or highest pending ID, and `ack elsewhere` the highest that nobody got here.
     """
     name, stream = KEY[1], replica.keyspace.known(KEY)
     if action == ADD:
@@ -283,10 +296,14 @@ def words_of(replica: Replica, action: int) -> list[bytes]:
     if action in (ACK_LOW, ACK_HIGH):
         rows = stream.groups[GROUP].pending.rows(ID_MIN, ID_MAX, -1, None)
         return [b"XACK", name, GROUP, format_id(rows[0 if action == ACK_LOW else -1].entry_id)]
+    if action == ACK_UNREAD:
+        return [b"XACK", name, GROUP, format_id(unread_ids(stream, GROUP)[-1])]
     return {
         DEL: [b"DEL", name],
         TRIM: [b"XTRIM", name, b"MAXLEN", b"%d" % (stream.length - 1)],
         DESTROY: [b"XGROUP", b"DESTROY", name, GROUP],
+        SET_EXACT: [b"CRDT.GROUP", b"SET", name, GROUP, b"ACKNOWLEDGE", b"EXACT"],
+        SET_CONTIGUOUS: [b"CRDT.GROUP", b"SET", name, GROUP, b"ACKNOWLEDGE", b"CONTIGUOUS"],
         READ: [b"XREADGROUP", b"GROUP", GROUP, b"c", b"STREAMS", name, b">"],
     }[action]
 

@@ -24,6 +24,7 @@ from simulations.broken_deletions import DELETIONS
 from simulations.broken_disks import FULL_DISKS
 from simulations.broken_lines import MUTATIONS, Mutation
 from simulations.broken_partitions import PARTITIONED
+from simulations.broken_queues import QUEUES
 from simulations.broken_rooms import ROOMS
 from simulations.broken_sessions import SESSIONS
 from simulations.checkers import all_checkers, run_checked
@@ -45,9 +46,11 @@ class Catch:
     text: str
 
 
-ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS)
+ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QUEUES)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
+# What worlds have only if the focus names it, so that the others are those for which the checkers were recorded.
+PARTS = ("partitioned", "properties")
 
 
 def patched(mutation: Mutation, source: str) -> str:
@@ -89,9 +92,10 @@ def look(mutation: Mutation, folder: str, first: int, seeds_max: int) -> Catch:
 def complaint(seed: int, watcher: str = "", focus: Mapping[str, Any] = NO_FOCUS) -> tuple[str, str] | None:
     """Return the checker and its text if a run of this seed fails; with `watcher`, only that checker runs."""
     checkers = [checker for checker in all_checkers() if watcher in ("", checker.name)]
-    partitioned = bool(focus.get("partitioned"))
+    partitioned, properties = [bool(focus.get(name)) for name in PARTS]
     try:
-        run_checked(draw_world(seed, settings_of(seed, focus), partitioned=partitioned), checkers)
+        settings = settings_of(seed, focus)
+        run_checked(draw_world(seed, settings, partitioned=partitioned, properties=properties), checkers)
     except Violation as violation:
         return (violation.checker, str(violation)) if watcher in ("", violation.checker) else None
     except Exception as error:
@@ -101,7 +105,7 @@ def complaint(seed: int, watcher: str = "", focus: Mapping[str, Any] = NO_FOCUS)
 
 def settings_of(seed: int, focus: Mapping[str, Any]) -> Settings | None:
     """Return the seed's settings with those of the focus in place of some; None leaves all to the world."""
-    changed = {name: value for name, value in focus.items() if name != "partitioned"}
+    changed = {name: value for name, value in focus.items() if name not in PARTS}
     return replace(draw_settings(Random(seed)), **changed) if changed else None
 
 

@@ -10,6 +10,8 @@ arrival:
                           had to hold that Join, no operator's eviction is concurrent with it and its admission, and
                           no other origin admitted in that way evicted the same origin to take its place
     runs of a create      the union of the Acknowledged that name it
+    its properties        of each name what the GroupPropertiesSet says that names the create and that no other one has
+                          seen; of several the one with the highest (number, origin)
     references            are local: what an EntriesRemoved drops of them (DELREF) is in no replicated state
     a key expires         at the longest ExpirySet that neither a later one of its key nor a StreamDeleted has seen
 """
@@ -21,6 +23,7 @@ from dataclasses import dataclass, field
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Batch, Effect, Key
 from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
+from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.members import ADMITTED, ADMITTED_BY_ALL, JOINED, PAST, MemberRow
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
@@ -33,13 +36,14 @@ Row = tuple[Dot, VersionVector, Effect]
 
 @dataclass
 class Expected:
-    """What one key must hold: entries as (ID, origin, counter), the creates of each group, the runs of each create, and
-    its expiry.
+    """What one key must hold: entries as (ID, origin, counter), the creates of each group, the runs and properties of
+    each create, and its expiry.
     """
 
     entries: set[Entry] = field(default_factory=set)
     groups: dict[bytes, set[Dot]] = field(default_factory=dict)
     runs: dict[Dot, dict[int, IntervalSet]] = field(default_factory=dict)
+    properties: dict[Dot, PropertyRegisters] = field(default_factory=dict)
     expires_ms: int = NO_EXPIRY
 
 
@@ -225,6 +229,21 @@ def _evaluate_groups(rows: list[Row], deletes: list[Dot], expected: Expected) ->
                 runs = expected.runs.get(create)
                 if runs is not None:
                     _join_runs(runs, effect.runs)
+    expected.properties = {create: properties_of(rows, create) for create in expected.runs}
+
+
+def properties_of(rows: list[Row], create: Dot) -> PropertyRegisters:
+    """Return the registers of one create: of each name the highest of those that no later SET has seen."""
+    chosen: PropertyRegisters = {}
+    settings = [(dot, context, row) for dot, context, row in rows if isinstance(row, fx.GroupPropertiesSet)]
+    settings = [one for one in settings if create in one[2].creates]
+    for dot, _, effect in settings:
+        for name, value in effect.values.items():
+            later = [seen for _, seen, other in settings if name in other.values]
+            if not any(seen.contains(*dot) for seen in later):
+                mine = (effect.number, dot[0], value)
+                chosen[name] = max(mine, chosen.get(name, mine))
+    return chosen
 
 
 def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[Interval]]) -> None:
@@ -247,4 +266,5 @@ def actual(stream: Stream) -> Expected:
         held.groups[name] = set(group.creates)
         for dot, create in group.creates.items():
             held.runs[dot] = {origin: runs for origin, runs in create.runs.items() if runs}
+            held.properties[dot] = dict(create.properties)
     return held

@@ -102,7 +102,7 @@ def fields_of(kind: type[object]) -> list[str]:
 
 LEFT_OUT: dict[type[object], tuple[str, ...]] = {
     Stream: ("used_ms", "chains", "writers", "_counters", "_expiring"),
-    Group: ("_last_unsettled", "_read_cursor", "_unsettled", "deliveries"),
+    Group: ("_acknowledged", "_last_unsettled", "_read_cursor", "_unsettled", "deliveries"),
     Span: ("newest_ms", "oldest_ms"),
 }
 FIELD = (GetSetDescriptorType, MemberDescriptorType)

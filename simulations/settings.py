@@ -46,7 +46,7 @@ LARGE_VOLUMES = 3
 # The sources of what only some worlds have: those that settings leave open are drawn from them. What a source draws
 # depends on its name: "cold" is packing's, because another name would change every world.
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
-SERVING_AT_ONCE, FLAPPING, MEMORY = "serves at once", "flapping", "memory"
+SERVING_AT_ONCE, FLAPPING, MEMORY, PROPERTIES = "serves at once", "flapping", "memory", "properties"
 # Setting -> its source, and how many worlds have it.
 EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "partitioned": (PARTITIONED, 0.25),
@@ -57,6 +57,7 @@ EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "small_volumes": (VOLUMES, 0.25),
     "flapping": (FLAPPING, 0.2),
     "short_memory": (MEMORY, 0.25),
+    "properties": (PROPERTIES, 0.3),
 }
 
 
@@ -68,8 +69,8 @@ class Settings:
 
     What only some worlds have is drawn where it is None: a partitioned stream beside the others; regions that serve
     before they have met a peer; blocks that are packed soon; small bounds that differ by region; removals that say what
-    happens to references; volumes that may be too small for the log that peers need; links that flap, and memory that
-    fills, which are faults.
+    happens to references; volumes that may be too small for the log that peers need; clients that set properties of
+    groups; links that flap, and memory that fills, which are faults.
     """
 
     regions: int
@@ -95,6 +96,7 @@ class Settings:
     small_volumes: bool | None = None
     flapping: bool | None = None
     short_memory: bool | None = None
+    properties: bool | None = None
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
@@ -192,6 +194,11 @@ def draw_bounds(rng: Random, limits: Limits) -> Limits:
         message_bytes_max=message_bytes_max,
         batch_bytes_max=rng.choice([6 << 10, 12 << 10, 2 << 30]),
     )
+
+
+def draw_intervals(rng: Random, limits: Limits) -> Limits:
+    """Draw how many acknowledged intervals of a writer a region tells, in groups that acknowledge exactly."""
+    return replace(limits, exact_intervals_max=rng.choice([2, 4, 1_000, 1_000]))
 
 
 def draw_packing(rng: Random, limits: Limits) -> Limits:

@@ -29,8 +29,8 @@ class Outcome:
     trace: tuple[str, ...] = ()
 
 
-def run_seed(seed: int, partitioned: bool | None = None) -> Outcome:
-    world = draw_world(seed, partitioned=partitioned)
+def run_seed(seed: int, partitioned: bool | None = None, properties: bool | None = None) -> Outcome:
+    world = draw_world(seed, partitioned=partitioned, properties=properties)
     violation = failure_of(world)
     injected: Counter[str] = sum((machine.happened for machine in world.machines.values()), world.injected)
     trace = tuple(world.trace) if violation else ()
@@ -48,10 +48,13 @@ def failure_of(world: World) -> str:
     return ""
 
 
-def on_processes(workers: int, first: int, seeds: int, partitioned: bool | None = None) -> Iterator[Outcome]:
+def on_processes(
+    workers: int, first: int, seeds: int, partitioned: bool | None = None, properties: bool | None = None
+) -> Iterator[Outcome]:
     """Run seeds in processes; outcomes come in the order of the seeds."""
+    run_one = partial(run_seed, partitioned=partitioned, properties=properties)
     with ProcessPoolExecutor(workers) as pool:
-        yield from pool.map(partial(run_seed, partitioned=partitioned), range(first, first + seeds), chunksize=CHUNK)
+        yield from pool.map(run_one, range(first, first + seeds), chunksize=CHUNK)
 
 
 class Fault:

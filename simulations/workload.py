@@ -12,6 +12,7 @@ from random import Random
 from crdtstream.core.replica import Replica
 from crdtstream.core.stream import Stream
 from crdtstream.core.values.entry_id import STRICT, format_id
+from simulations.property_clients import Argv, with_properties
 
 KEYS = (b"x", b"y", b"z")
 READ_GROUPS = (b"g", b"h")
@@ -22,8 +23,6 @@ LARGE_BYTES_MAX = 20_000
 # Some are too large for the smallest bound of a batch, others almost.
 ADDED_BYTES = (500, 2_000, 4_500, 5_500, 9_000, 14_000)
 MANY_BYTES = 1_000
-
-Argv = list[bytes]
 
 KINDS = (
     *("add", "read", "ack", "delete", "trim", "create", "destroy", "drop", "claim", "skip", "look", "rebirth", "run"),
@@ -39,6 +38,9 @@ PROFILES = {
     "adds": ((80, 4, 4, 1, 4, 3, 1, 1, 0, 0, 4, 0, 1, 0), 1, READ_GROUPS[:1]),
     "expiries": ((30, 14, 14, 3, 2, 8, 1, 1, 1, 1, 2, 1, 2, 20), 2, READ_GROUPS[:1]),
 }
+# What most clients do where they set properties: what a group promises shows only while it and its entries live.
+QUEUES = ((180, 150, 180, 9, 0, 42, 1, 1, 15, 0, 3, 1, 0, 0), 1, READ_GROUPS[:1])
+QUEUES_ODDS = 0.75
 
 
 class Workload:
@@ -51,13 +53,16 @@ class Workload:
         id_mode: str,
         references: Random | None = None,
         bounds: Random | None = None,
+        properties: Random | None = None,
     ) -> None:
         self.rng = rng
         self._references = references
         # Where the sizes of large entries come from, in worlds that have any.
         self.large: Random | None = None
         self._bounds = bounds
-        self.weights, keys, self.groups = PROFILES[profile]
+        self._properties = properties
+        queues = properties is not None and properties.random() < QUEUES_ODDS
+        self.weights, keys, self.groups = QUEUES if queues else PROFILES[profile]
         self.keys = KEYS[:keys]
         self.id_mode = id_mode
 
@@ -68,6 +73,13 @@ class Workload:
 
     def draw(self, replica: Replica) -> list[Argv]:
         """Draw the commands that a client of this region sends next, all at once."""
+        commands = self._draw_plain(replica)
+        if self._properties is None:
+            return commands
+        return [one for argv in commands for one in with_properties(self._properties, argv, replica)]
+
+    def _draw_plain(self, replica: Replica) -> list[Argv]:
+        """Draw the same from clients that know nothing of properties of groups."""
         rng = self.rng
         kind = rng.choices(KINDS, self.weights)[0]
         key = rng.choice(self.keys)

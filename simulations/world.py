@@ -30,12 +30,14 @@ from simulations.settings import (
     BOUNDS,
     PACKING,
     PARTITIONED,
+    PROPERTIES,
     REFERENCES,
     VOLUMES,
     Settings,
     complete,
     draw_bounds,
     draw_forwarding,
+    draw_intervals,
     draw_limits,
     draw_packing,
     draw_settings,
@@ -91,12 +93,15 @@ class World(Network):
         settings: Settings | None = None,
         recorder: Watcher | None = None,
         partitioned: bool | None = None,
+        properties: bool | None = None,
     ) -> None:
         self.draw = draw = Draw(seed)
         self.rng = draw.common
         settings = settings or draw_settings(self.rng)
         if partitioned is not None:
             settings = replace(settings, partitioned=partitioned)
+        if properties is not None:
+            settings = replace(settings, properties=properties)
         settings = complete(settings, draw)
         pairs = pairs_of(settings.topology, settings.regions)
         super().__init__(settings, START_MS, pairs, seed)
@@ -113,6 +118,7 @@ class World(Network):
             settings.id_mode,
             references=draw.of(REFERENCES) if settings.references else None,
             bounds=draw.of(BOUNDS) if settings.bounded else None,
+            properties=draw.of(PROPERTIES) if settings.properties else None,
         )
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if settings.small_volumes:
@@ -158,6 +164,8 @@ class World(Network):
             limits = draw_forwarding(self.draw.of(PARTITIONED), limits)
         if settings.bounded:
             limits = draw_bounds(self.draw.of(BOUNDS), limits)
+        if settings.properties:
+            limits = draw_intervals(self.draw.of(PROPERTIES), limits)
         return draw_packing(self.draw.of(PACKING), limits) if settings.packing else limits
 
     def _add_twin(self, number: int) -> None:

@@ -23,6 +23,7 @@ from simulations import (
     deletion_checkers,
     order_checkers,
     partition_checkers,
+    queue_checkers,
     room_checkers,
     session_checkers,
 )
@@ -478,11 +479,11 @@ def test_every_checker_has_an_example() -> None:
         ForgetsOnlyStable,
         ForgetsInTheEnd,
     }
-    # Those of partitioned streams have theirs in test_partition_checkers.py and test_order_checkers.py, those of room,
-    # of deletions, of sessions and of cursors in modules that are called like those of the checkers.
+    # Those of a module of checkers have theirs in the test of that module.
     checked = (
         partition_checkers,
         order_checkers,
+        queue_checkers,
         room_checkers,
         deletion_checkers,
         session_checkers,

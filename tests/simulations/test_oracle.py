@@ -1,4 +1,4 @@
-"""The specification: members, evictions and expiries, against replicas that apply in any causal order."""
+"""The specification: members, evictions, expiries, properties of groups; replicas apply in any causal order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ steps = st.one_of(
     st.tuples(st.sampled_from(["create", "create", "destroy", "delete", "join", "join", "evict"]), regions, regions),
     st.tuples(st.sampled_from(["found", "follow", "follow", "all"]), regions, regions),
     st.tuples(st.sampled_from(["expire", "persist"]), regions, regions),
-    st.tuples(st.just("deliver"), regions, regions),
+    st.tuples(st.sampled_from(["set", "set", "deliver"]), regions, regions),
 )
 
 
@@ -43,6 +43,8 @@ class Cluster:
             replica.create_group(KEY, b"g", Position(), 0)
         elif action == "destroy":
             replica.destroy_group(KEY, b"g")
+        elif action == "set":
+            self.set_property(replica, other)
         elif action == "delete":
             replica.delete_stream(KEY)
         elif action in ("expire", "persist"):
@@ -58,6 +60,11 @@ class Cluster:
         if batch is not None:
             self.logs[origin].append(encode_batch(batch))
             self.oracle.record(batch)
+
+    def set_property(self, replica: Replica, value: int) -> None:
+        stream = replica.keyspace.find(KEY)
+        if stream is not None and b"g" in stream.groups:
+            replica.set_properties(KEY, b"g", {b"one": b"%d" % value})
 
     def admit(self, replica: Replica, way: str) -> None:
         """Once, and where there is a Join to follow."""
@@ -83,6 +90,7 @@ class Cluster:
             expected = self.oracle.expected(replica.applied.vector).get(KEY)
             stream = replica.keyspace.databases[0].get(b"x")
             assert (actual(stream).groups if stream else {}) == (expected.groups if expected else {})
+            assert (actual(stream).properties if stream else {}) == (expected.properties if expected else {})
             expires_ms = (stream or Stream()).expires_ms
             assert expires_ms == (expected or Expected()).expires_ms
             assert replica.applied.members.lasting_rows() == self.oracle.members(replica.applied.vector)

@@ -40,7 +40,7 @@ from crdtstream.core.groups.delivery import NOT_OFFERED, Candidate, Delivery, de
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.properties import NO_REGISTERS, PLAIN, GroupRules, Register, merged
 from crdtstream.core.groups.read_cursor import ReadCursor
-from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, contiguous_runs, exact_runs
+from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, contiguous_runs, exact_runs, is_full, waiting
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import NO_ORIGIN, Dot, region_of
 from crdtstream.core.values.chain import Chain, Chains
@@ -93,7 +93,7 @@ class Group:
         self.rules = PLAIN
         # The regions whose entries another region delivers now. Not logged.
         self.withheld = NO_REGIONS
-        # With exact acknowledgement: what was acknowledged in this turn.
+        # With exact acknowledgement: what was acknowledged in this turn, or waits until gaps close.
         self._acknowledged: dict[int, IntervalSet] = {}
         self._read_cursor = ReadCursor()
         self._unsettled: dict[int, None] = {}
@@ -222,14 +222,14 @@ class Group:
 
     def new_runs(self, trees: ByOrigin[EntryTree], exact_max: int = EXACT_INTERVALS_MAX) -> dict[int, list[Interval]]:
         """The intervals that became runs and are in no known run yet; the caller applies and sends them. Of an origin
-        with so many runs, none is added above the first pending entry.
+        with so many runs, none is added above the first pending entry before gaps close.
         """
         runs: dict[int, list[Interval]] = {}
         for origin in sorted(self._unsettled):
             pieces = self._new_runs_of(origin, trees.get(origin), exact_max)
             if pieces:
                 runs[origin] = pieces
-        self._acknowledged = {}
+        self._acknowledged = waiting(self._acknowledged, self.acked, runs, exact_max)
         self._unsettled = {}
         self._last_unsettled = NO_ORIGIN
         return runs
@@ -240,7 +240,7 @@ class Group:
             return []
         pieces = contiguous_runs(tree, delivered, acked, self.pending)
         acknowledged = self._acknowledged.get(origin) if self._acknowledged else None
-        if acknowledged is not None and (acked is None or len(acked) < exact_max):
+        if acknowledged is not None and not is_full(acked, pieces, exact_max):
             pieces += exact_runs(tree, delivered, acknowledged, acked, self.pending)
         return pieces
 

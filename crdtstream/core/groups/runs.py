@@ -61,16 +61,40 @@ def exact_runs(
     acked: IntervalSet | None,
     pending: PendingEntries,
 ) -> list[Interval]:
-    """The runs above the first live pending entry that no known run covers, of what was acknowledged in this turn."""
+    """The runs above the first live pending entry that no known run covers, of the live entries among what was
+    acknowledged.
+    """
     fresh = without_pending(tree, acknowledged, pending).intersection(delivered)
     if acked is not None:
         fresh = fresh.minus(acked)
     found: list[Interval] = []
     for low, high in fresh.pieces(acknowledged_limit(tree, pending), ID_MAX):
+        if tree.last_id_between(low, high) is None:
+            continue
         start = delivered.start_from(high)
         last = tree.last_id_between(start, low)
         found.append((start if last is None else last, high))
     return found
+
+
+def is_full(acked: IntervalSet | None, pieces: list[Interval], intervals_max: int) -> bool:
+    """True if the known runs of an origin are so many intervals, even with these pieces, which may close gaps."""
+    if acked is None or len(acked) < intervals_max:
+        return False
+    joined = acked.copy()
+    joined.union(IntervalSet.of(pieces))
+    return len(joined) >= intervals_max
+
+
+def waiting(
+    acknowledged: dict[int, IntervalSet],
+    acked: dict[int, IntervalSet],
+    runs: dict[int, list[Interval]],
+    intervals_max: int,
+) -> dict[int, IntervalSet]:
+    """What of the acknowledged waits until gaps close, once these runs are told."""
+    kept = [origin for origin in acknowledged if is_full(acked.get(origin), runs.get(origin, []), intervals_max)]
+    return {origin: acknowledged[origin] for origin in kept}
 
 
 def without_pending(tree: EntryTree, acknowledged: IntervalSet, pending: PendingEntries) -> IntervalSet:

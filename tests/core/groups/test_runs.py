@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import ACKNOWLEDGE, CONTIGUOUS, EXACT
+from crdtstream.core.values.origin_intervals import OriginIntervals
 from tests.core.groups.test_group import FIRST, ORIGIN, Runs, View, position
 from tests.effort import examples
 
@@ -78,6 +79,37 @@ def test_above_the_limit_intervals_wait_until_gaps_close() -> None:
     runs = view.group.new_runs(view.trees, 1)
     view.group.apply_runs(creates, runs, own=True)
     assert told(view) == [1, 2, 3, 4]
+
+
+def send_at_most(view: View, intervals_max: int) -> Runs:
+    """What a region tells with this limit."""
+    runs = view.group.new_runs(view.trees, intervals_max)
+    view.group.apply_runs(sorted(view.group.creates), runs, own=True)
+    return runs
+
+
+def test_what_waited_is_told_once_gaps_close() -> None:
+    view = exact(9)
+    view.read()
+    for number in (2, 4, 6, 8):
+        view.acknowledge(number)
+        send_at_most(view, 2)
+    assert told(view) == [2, 4]
+    view.acknowledge(1, 3)
+    send_at_most(view, 2)
+    assert told(view) == [1, 2, 3, 4, 6, 8]
+
+
+def test_nothing_is_told_of_what_was_removed() -> None:
+    """A replay collects what all turns of the log acknowledged, or dropped with an entry before it was passed."""
+    view = exact(4)
+    view.remove(3)
+    view.group.apply_dropped(OriginIntervals.of({ORIGIN: [((2, 0), (3, 0))]}))
+    view.read()
+    assert send_at_most(view, 9) == {}
+    choose(view, CONTIGUOUS, 2)
+    choose(view, EXACT, 3)
+    assert send_at_most(view, 9) == {}
 
 
 def test_a_group_that_becomes_exact_tells_what_it_had_kept() -> None:
