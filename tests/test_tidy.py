@@ -119,6 +119,7 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
         "from crdtstream.settings.config import Config\n",
         "processes is a client and may not import settings",
     ),
+    (upward_imports, "crdtstream/client/a.py", "from crdtstream.core import block\n", "client is a client"),
     (
         upward_imports,
         "crdtstream/runtime/a.py",

@@ -15,7 +15,7 @@ from typing import Any
 
 import redis
 
-from crdtstream.client.failover import Failover, Region
+from crdtstream.client.failover import Failover, Region, asking
 from crdtstream.client.regions import AsyncRegions, RegionList, Regions, Text
 from crdtstream.client.steps import Steps, drive, drive_async
 
@@ -75,9 +75,9 @@ class _Loop:
         yield from self._create()
         read_at_s = self.failover.clock()
         while not self.stopping:
-            entries = yield from self._read()
+            deliverer, entries = yield from self._read()
             if entries:
-                yield from self._handle_all(entries)
+                yield from self._handle_all(deliverer, entries)
                 read_at_s = self.failover.clock()
             elif idle_exit_ms is not None and self.failover.clock() - read_at_s >= idle_exit_ms / 1_000:
                 return
@@ -87,7 +87,7 @@ class _Loop:
         yield from self._ask(*words, *(["FORCE"] if force else []), repeat=False)
 
     def _ask(self, *words: Any, repeat: bool = True) -> Steps[Any]:
-        return (yield from self.failover.call(lambda client: client.execute_command(*words), repeat))
+        return (yield from self.failover.call(asking(*words), repeat))
 
     def _create(self) -> Steps[None]:
         reading = self.reading
@@ -98,25 +98,25 @@ class _Loop:
             if not str(error).startswith("BUSYGROUP"):
                 raise
 
-    def _read(self) -> Steps[list[Entry]]:
+    def _read(self) -> Steps[tuple[Region | None, list[Entry]]]:
+        """Return the region that delivered, and what; no entries and perhaps no region if nothing came."""
         reading = self.reading
         options = ("COUNT", reading.count, "BLOCK", reading.block_ms, "CLAIM", reading.retry_after_ms)
         try:
             # In bytes, redis-py does not know the command: some releases of it drop how often an entry was delivered.
-            reply = yield from self._ask(
-                b"XREADGROUP", "GROUP", reading.group, reading.name, *options, "STREAMS", reading.key, ">"
+            region, reply = yield from self.failover.answer(
+                asking(b"XREADGROUP", "GROUP", reading.group, reading.name, *options, "STREAMS", reading.key, ">"), True
             )
         except redis.ResponseError as error:
             if not str(error).startswith("NOGROUP"):
                 raise
             yield from self._create()
-            return []
+            return None, []
         if not reply:
             yield from self._follow()
-        return [*entries_of(reply)]
+        return region, [*entries_of(reply)]
 
-    def _handle_all(self, entries: Sequence[Entry]) -> Steps[None]:
-        deliverer = self.failover.current
+    def _handle_all(self, deliverer: Region | None, entries: Sequence[Entry]) -> Steps[None]:
         for entry in entries:
             if self.failover.current is not deliverer:
                 return

@@ -55,6 +55,11 @@ class Region:
         self._pause_s = PAUSE_S
 
 
+def asking(*words: Any) -> Callable[[Any], Any]:
+    """Return a function that executes one command with a client."""
+    return lambda client: client.execute_command(*words)
+
+
 class Failover:
     """The regions of a client in order of distance, and its session, if it has one."""
 
@@ -76,9 +81,15 @@ class Failover:
         self.repeats_elsewhere = 0
 
     def call(self, function: Callable[[Any], Any], repeat: bool, stay_s: float = 0.0) -> Steps[Any]:
+        """Return the reply of `answer`."""
+        _, reply = yield from self.answer(function, repeat, stay_s)
+        return reply
+
+    def answer(self, function: Callable[[Any], Any], repeat: bool, stay_s: float = 0.0) -> Steps[tuple[Region, Any]]:
         """Call the function with the client of a region, and again with others; see `Regions.call`.
 
-        With `repeat`, what may have been executed is repeated in the same region for `stay_s` seconds, then elsewhere.
+        Returns the region that replied, and its reply. With `repeat`, what may have been executed is repeated in the
+        same region for `stay_s` seconds, then elsewhere.
         """
         end_s = self.clock() + self.options.patience_s
         doubtful: Region | None = None
@@ -101,7 +112,7 @@ class Failover:
             region.succeed()
             self.repeats_elsewhere += doubtful not in (None, region)
             yield from self._remember(region, reply)
-            return reply
+            return region, reply
 
     def move(self, region: Region) -> Steps[bool]:
         """Use this region from now on; False, and nothing changes, if it cannot be used or the session is ahead."""
@@ -130,8 +141,10 @@ class Failover:
         candidates = self.regions if only is None else [only]
         while True:
             now_s = self.clock()
-            if self.current is not None and only in (None, self.current):
-                return self.current
+            # Read once: another thread may leave the region meanwhile.
+            current = self.current
+            if current is not None and only in (None, current):
+                return current
             for region in candidates:
                 if region.usable_at_s <= now_s:
                     return region

@@ -7,9 +7,10 @@ is unknown is repeated in the same region first; once it is repeated in another 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from crdtstream.client.failover import asking
 from crdtstream.client.regions import AsyncRegions, Regions, Text
 from crdtstream.client.steps import drive, drive_async
 
@@ -36,10 +37,6 @@ class _Naming:
         return ["XADD", self.key, "IDMP", self.producer, name, "*", *pairs]
 
 
-def adding(words: list[Any]) -> Callable[[Any], Any]:
-    return lambda client: client.execute_command(*words)
-
-
 class Producer:
     """Adds entries to one stream, each under a name.
 
@@ -60,7 +57,7 @@ class Producer:
         are recognised. Raises NoRegion if the outcome is unknown and no region could be reached, and what
         `Regions.call` raises.
         """
-        function = adding(self._naming.words(fields, name))
+        function = asking(*self._naming.words(fields, name))
         entry_id: bytes = drive(self._regions.failover.call(function, True, self._stay_s))
         return entry_id
 
@@ -75,6 +72,6 @@ class AsyncProducer:
 
     async def add(self, fields: Mapping[Text, Text | int | float], *, name: Text | None = None) -> bytes:
         """As `Producer.add`."""
-        function = adding(self._naming.words(fields, name))
+        function = asking(*self._naming.words(fields, name))
         entry_id: bytes = await drive_async(self._regions.failover.call(function, True, self._stay_s))
         return entry_id

@@ -67,7 +67,7 @@ def connection_options(given: dict[str, Any], retry: object, socket_timeout_s: f
     """Return the options of each redis-py client; what this library relies on cannot be given."""
     for name in ("decode_responses", "protocol", "retry", "socket_timeout"):
         if name in given:
-            raise ValueError(f"{name} cannot be set: replies are bytes of RESP2, a region is left on its first error")
+            raise ValueError(f"{name} cannot be set: replies are bytes of RESP2, and call() alone repeats")
     fixed = {"protocol": 2, "retry": retry, "socket_timeout": socket_timeout_s}
     return {"socket_connect_timeout": CONNECT_S, "socket_keepalive": True, **given, **fixed}
 

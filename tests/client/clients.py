@@ -58,7 +58,3 @@ def failover_of(
 ) -> Failover:
     made = [Region(region.address, region, region.connect) for region in regions]
     return Failover(made, FailoverOptions(**options), session, lambda: clock.now_s, clock.sleep)
-
-
-def asking(*words: object) -> Callable[[Any], Any]:
-    return lambda client: client.execute_command(*words)

@@ -137,11 +137,14 @@ async def test_consumers_survive_the_kill_of_their_region(pair: Pair) -> None:
         await asyncio.sleep(0)
 
     async with AsyncRegions(addresses(east, west), patience_s=PATIENCE_S) as regions:
-        consumer = AsyncConsumer(regions, "jobs", "workers", handle, name="c", properties=OWNED, count=16, block_ms=200)
-        await consumer.run(idle_exit_ms=4_000)
-    assert 0 < held <= 16 and regions.address == addresses(west)[0]
+        consumers = [
+            AsyncConsumer(regions, "jobs", "workers", handle, name=name, properties=OWNED, count=16, block_ms=200)
+            for name in ("a", "b", "c")
+        ]
+        await asyncio.gather(*[consumer.run(idle_exit_ms=4_000) for consumer in consumers])
+    assert 0 < held <= 48 and regions.address == addresses(west)[0]
     assert seen.keys() == added and pending(west) == 0
-    assert consumer.handled - len(added) <= held
+    assert sum(consumer.handled for consumer in consumers) - len(added) <= held
 
 
 def test_replies_are_parsed() -> None:

@@ -6,8 +6,9 @@ import pytest
 import redis
 
 from crdtstream.client.errors import Behind, NoRegion, OutcomeUnknown
+from crdtstream.client.failover import asking
 from crdtstream.client.steps import drive
-from tests.client.clients import DOWN, LOST, Clock, FakeRegion, asking, failover_of
+from tests.client.clients import DOWN, LOST, Clock, FakeRegion, failover_of
 
 
 def test_the_nearest_region_is_used_and_kept() -> None:

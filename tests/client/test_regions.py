@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from crdtstream.client import AsyncRegions, NoRegion, Regions
+from crdtstream.client import AsyncRegions, NoRegion, OutcomeUnknown, Regions
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until
 from tests.region_processes import linked
@@ -56,6 +57,18 @@ async def test_asyncio_moves_as_well(pair: tuple[RegionProcess, RegionProcess]) 
         east.kill()
         assert await regions.call(lambda client: client.xlen("orders"), repeat=True) == 1
         assert not await regions.move(addresses(east)[0]) and not await regions.go_home()
+
+
+def test_a_region_that_hangs_is_left(pair: tuple[RegionProcess, RegionProcess]) -> None:
+    east, west = pair
+    with Regions(addresses(east, west), socket_timeout_s=0.5, await_ms=400, patience_s=PATIENCE_S) as regions:
+        regions.call(lambda client: client.ping())
+        east.signal(signal.SIGSTOP)
+        with pytest.raises(OutcomeUnknown):
+            regions.call(lambda client: client.xadd("orders", {"n": 1}))
+        assert regions.call(lambda client: client.xlen("orders"), repeat=True) == 0
+        assert regions.address == addresses(west)[0]
+        east.signal(signal.SIGCONT)
 
 
 def test_options_that_do_not_fit_are_refused() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.client.errors import Behind, WritesLost
+from crdtstream.client.failover import asking
 from crdtstream.client.session import SessionTokens
 from crdtstream.client.steps import drive
-from tests.client.clients import LOST, Clock, FakeRegion, asking, failover_of
+from tests.client.clients import LOST, Clock, FakeRegion, failover_of
 
 XLEN = asking("XLEN")
 
