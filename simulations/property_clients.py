@@ -14,13 +14,15 @@ from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, format_id
 
 Argv = list[bytes]
 
-CREATE_ODDS = 0.5
+CREATE_ODDS = 0.8
 SET_ODDS = 0.05
-MOVED_ODDS = 0.4
+MOVED_ODDS = 0.3
+NEWEST_ODDS = 0.4
 MOVED_MAX = 3
 # Mostly exact: only then an acknowledgement promises something in other regions. TAKEOVER alone selects nothing.
 EXACT = (b"ACKNOWLEDGE", b"EXACT")
-PROPERTIES = (EXACT, EXACT, (b"ACKNOWLEDGE", b"CONTIGUOUS"), (b"TAKEOVER", b"1000"), (b"TAKEOVER", b"2000", *EXACT))
+OTHERS = ((b"ACKNOWLEDGE", b"CONTIGUOUS"), (b"TAKEOVER", b"1000"), (b"TAKEOVER", b"2000", *EXACT))
+PROPERTIES = (EXACT, EXACT, EXACT, EXACT, *OTHERS)
 
 
 def with_properties(rng: Random, argv: Argv, replica: Replica) -> list[Argv]:
@@ -30,10 +32,23 @@ def with_properties(rng: Random, argv: Argv, replica: Replica) -> list[Argv]:
     if argv[:2] == [b"XGROUP", b"CREATE"]:
         return [[*argv, b"CRDT", *rng.choice(PROPERTIES)] if rng.random() < CREATE_ODDS else argv]
     if argv[0] == b"XACK":
-        return [acknowledged_elsewhere(rng, argv, replica) if rng.random() < MOVED_ODDS else argv]
+        return [acknowledged(rng, argv, replica)]
     if argv[0] == b"XREADGROUP" and rng.random() < SET_ODDS:
         return [argv, [b"CRDT.GROUP", b"SET", argv[-2], argv[2], *rng.choice(PROPERTIES)]]
     return [argv]
+
+
+def acknowledged(rng: Random, argv: Argv, replica: Replica) -> Argv:
+    """Return an XACK of what this or another region delivered, or of the newest entry that somebody here holds."""
+    chance = rng.random()
+    if chance < MOVED_ODDS:
+        return acknowledged_elsewhere(rng, argv, replica)
+    stream = replica.keyspace.find((0, argv[1]))
+    group = None if stream is None else stream.groups.get(argv[2])
+    if chance > MOVED_ODDS + NEWEST_ODDS or group is None or not group.pending.count:
+        return argv
+    rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
+    return [*argv[:3], format_id(rows[-1].entry_id)]
 
 
 def acknowledged_elsewhere(rng: Random, argv: Argv, replica: Replica) -> Argv:
