@@ -8,7 +8,22 @@ from crdtstream.core.digest import digest_replica
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from simulations import explore, oracle
-from simulations.explore import ACK_LOW, ADD, CREATE, DEL, FSYNC, LOSE, READ, RESTART, SYNC, Explored, Path
+from simulations.explore import (
+    ACK_LOW,
+    ACK_UNREAD,
+    ADD,
+    CREATE,
+    DEL,
+    FSYNC,
+    LOSE,
+    READ,
+    RESTART,
+    SET_CONTIGUOUS,
+    SET_EXACT,
+    SYNC,
+    Explored,
+    Path,
+)
 from simulations.history import Violation
 from simulations.scenario import Scenario
 
@@ -94,6 +109,18 @@ def test_acknowledgements_travel() -> None:
     stream = world.replica(2).keyspace.find(explore.KEY)
     assert stream is not None
     assert not stream.groups[explore.GROUP].has_wanted(stream.chains)
+
+
+def test_a_consumer_acknowledges_elsewhere_once_the_group_does_so_exactly() -> None:
+    world = after(2, ((ADD, 1, 0), (CREATE, 1, 0), (SYNC, 2, 1), (READ, 1, 0)))
+    moves = frozenset([ACK_UNREAD, SET_EXACT, SET_CONTIGUOUS])
+    assert world.moves(moves) == [(SET_EXACT, 1, 0), (SET_EXACT, 2, 0)]
+    world.make((SET_EXACT, 2, 0))
+    assert world.moves(moves) == [(SET_EXACT, 1, 0), (SET_CONTIGUOUS, 2, 0), (ACK_UNREAD, 2, 0)]
+    world.make((ACK_UNREAD, 2, 0))
+    world.check()
+    stream = world.replica(1).keyspace.find(explore.KEY)
+    assert stream is not None and stream.groups[explore.GROUP].pending.count == 0
 
 
 def test_the_shortest_history_of_a_violation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
