@@ -88,6 +88,17 @@ def test_a_move_waits_until_nothing_is_pending() -> None:
     assert read(cluster, 2) == ALL[2:]
 
 
+def test_a_client_that_leaves_while_its_move_waits_moves_nothing() -> None:
+    cluster = formed("DELIVER OWNER 1")
+    read(cluster, 1, 2)
+    machine = cluster.machines[1]
+    machine.connect(7, cluster.clock_ms(1))
+    assert machine.execute(b"CRDT.GROUP MOVE s g 2 WAIT 60000".split(), cluster.clock_ms(1), 7) is None
+    assert read(cluster, 1) == []
+    machine.node.disconnect(7)
+    assert read(cluster, 1) == ALL[2:]
+
+
 def test_a_move_whose_wait_ends_changes_nothing() -> None:
     cluster = formed("DELIVER OWNER 1")
     read(cluster, 1, 2)

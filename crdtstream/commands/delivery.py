@@ -39,7 +39,9 @@ def has_deliverer(context: Context, key: Key, name: bytes) -> bool:
 def may_read(context: Context, key: Key, name: bytes, stream: Stream, group: Group, consumer: bytes) -> bool:
     """True if this consumer may get new entries: the group does not move, and in order nobody else holds any."""
     delivery = context.cluster.delivery
-    if delivery is not None and (key, name) in delivery.moving:
+    move = None if delivery is None else delivery.moving.get((key, name))
+    # A client that is gone, or was unblocked, moves nothing.
+    if move is not None and context.parking.waiters.get(move.client.id) is move:
         return False
     return not (group.rules.ordered and is_held_by_others(stream, group, consumer))
 

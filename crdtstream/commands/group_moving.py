@@ -130,7 +130,7 @@ def begin(context: Context, moving: Move, stream: Stream, group: Group) -> Reply
     if not live_pending(stream, group):
         return moving.finish(context, stream, group)
     if moving.end_ms > context.now_ms:
-        port(context).moving[(moving.key, moving.name)] = moving.target
+        port(context).moving[(moving.key, moving.name)] = moving
         moving.deadline_ms = moving.retry_ms(context)
         context.park(moving)
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from crdtstream.connections.parking import Parked
 from crdtstream.core.applying import Applied
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
@@ -240,8 +241,10 @@ class DeliveryPort(Protocol):
         """From now on that region delivers what these wrote."""
 
     @property
-    def moving(self) -> dict[tuple[Key, bytes], int]:
-        """The groups that are about to move away, and where to: consumers get nothing new of them."""
+    def moving(self) -> dict[tuple[Key, bytes], Parked]:
+        """The groups that are about to move away, and the client that waits for it: as long as it does, consumers get
+        nothing new of them.
+        """
 
 
 class ClusterPorts:

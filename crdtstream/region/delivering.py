@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.connections.clock import Clock
+from crdtstream.connections.parking import Parked
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import ANY_REGION, OWNER, record_name
@@ -34,7 +35,7 @@ class Delivering:
         self._clock = clock
         # When a consumer asked last for new entries.
         self._readers: dict[GroupKey, int] = {}
-        self.moving: dict[GroupKey, int] = {}
+        self.moving: dict[GroupKey, Parked] = {}
 
     # What is delivered here
 
