@@ -69,6 +69,8 @@ ROWS = (
     Row("xreadgroup", partial(xreadgroup, regions=1), counted=True),
     Row("xreadgroup-3", partial(xreadgroup, regions=3), counted=True),
     Row("xreadgroup-each", consumers, counted=True),
+    Row("xreadgroup-each-exact", partial(consumers, properties="ACKNOWLEDGE EXACT"), counted=True),
+    Row("xreadgroup-each-owner", partial(consumers, properties="DELIVER OWNER 1"), counted=True),
     Row("xread-tails", tails),
     Row("xdelex", xdelex, counted=True),
     Row("xackdel", xackdel, counted=True),

@@ -46,20 +46,23 @@ def tails_request(server: Server, keys: list[str]) -> bytes:
     return command("XREAD", "COUNT", READ_COUNT, "STREAMS", *keys, *after)
 
 
-def consumers(bench: Bench, name: str) -> list[Result]:
+def consumers(bench: Bench, name: str, properties: str = "") -> list[Result]:
+    """`properties` are those of the group in the region; Redis has none."""
     each = max(1, bench.scale.consumed_entries // CONNECTIONS)
+    servers = (bench.region(), bench.redis())
 
     def consume(server: Server, repetition: int) -> Sample:
         key = f"stream:{repetition}"
         load = Deliveries(server.port, key, GROUP, CONNECTIONS, each)
         drive(server, Appends([server.port], [key], load.total))
         with Connection(server.port) as connection:
-            connection.ask("XGROUP", "CREATE", key, GROUP, 0)
+            chosen = ["CRDT", *properties.split()] if properties and server is servers[0] else []
+            connection.ask("XGROUP", "CREATE", key, GROUP, 0, *chosen)
             sample = measure(server, load)
             if connection.ask("XPENDING", key, GROUP)[0] != 0:
                 raise BenchmarkError(f"{server.name} has entries of {key} pending that were acknowledged")
         return sample
 
-    ours, redis = bench.samples((bench.region(), bench.redis()), consume)
-    title = f"XREADGROUP COUNT 1 + XACK, {CONNECTIONS} consumers"
+    ours, redis = bench.samples(servers, consume)
+    title = f"XREADGROUP COUNT 1 + XACK, {CONNECTIONS} consumers{', ' if properties else ''}{properties}"
     return [Result(name, title, "op/s", summarize(ours), summarize(redis), EACH)]
