@@ -24,7 +24,8 @@ Imports go downward only. Beside the layers, `spark` is a client of the bulk por
 imports only the contract; `processes` starts regions as processes, for the demo and for all that tests or measures
 regions from outside; `scenarios` is the format of the texts that the demo plays on processes and the simulator on
 simulated machines; `migration` moves streams between Redis servers and regions; `observing` asks regions over their
-Redis ports and reads the replies, for all programs for operators.
+Redis ports and reads the replies, for all programs for operators; `client` is a library over redis-py, for programs
+that move between regions.
 
 `docs/architecture.md` follows an XADD, an XACK, a bulk write and a state transfer through these packages, and has the
 rules of causality, streams, groups and members; `docs/glossary.md` has the words, `docs/decisions.md` the reasons.

@@ -25,8 +25,8 @@ def client_of(region: RegionProcess, protocol: int = 2) -> redis.Redis:
     return redis.Redis(port=region.port, protocol=protocol, socket_timeout=30)
 
 
-def ask(client: redis.Redis, *words: object) -> Any:
-    return client.execute_command(*words)  # type: ignore[no-untyped-call]
+def ask(client: Any, *words: object) -> Any:
+    return client.execute_command(*words)
 
 
 def test_a_client_reads_in_another_region_what_it_wrote(regions: Regions) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,11 +30,15 @@ def addresses(*regions: RegionProcess) -> list[str]:
     return [f"127.0.0.1:{region.port}" for region in regions]
 
 
+def add_order(number: int, client: Any) -> Any:
+    return client.xadd("orders", {"n": number})
+
+
 def test_a_session_reads_its_writes_after_its_region_was_killed(pair: tuple[RegionProcess, RegionProcess]) -> None:
     east, west = pair
     with Regions(addresses(east, west), session=True, patience_s=PATIENCE_S) as regions:
         for number in range(50):
-            regions.call(lambda client, number=number: client.xadd("orders", {"n": number}))  # type: ignore[misc]
+            regions.call(partial(add_order, number))
         # The last of it has to be in the west before the east dies: what never left a dead region is nowhere else.
         token = regions.tokens[-1]
         until(lambda: west.ask("CRDT.AWAIT", token, 1_000) == b"OK", "the west has all")

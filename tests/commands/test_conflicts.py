@@ -8,6 +8,7 @@ import pytest
 
 from crdtstream.core.tokens import SEEN, TOKEN, encode
 from crdtstream.scenarios.reply import Value, next_reply
+from tests.commands.harness import Argument
 from tests.commands.stream_region import Region
 
 
@@ -23,10 +24,10 @@ def region() -> Region:
     return made
 
 
-def read(region: Region, *since: object) -> tuple[bytes, list[dict[str, Value]]]:
+def read(region: Region, *since: Argument) -> tuple[bytes, list[dict[str, Value]]]:
     """The cursor, and the rows."""
-    options = [b"SINCE", since[0]] if since else []
-    reply = region.call("CRDT.CONFLICTS", "s", *options)  # type: ignore[arg-type]
+    options: list[Argument] = [b"SINCE", since[0]] if since else []
+    reply = region.call("CRDT.CONFLICTS", "s", *options)
     assert reply is not None
     fields = pairs(next_reply(BytesIO(reply)))
     rows = fields["conflicts"]

@@ -9,6 +9,7 @@ import pytest
 from crdtstream.core.tokens import CURSOR, TOKEN, decode, encode
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.scenarios.reply import Value, next_reply
+from tests.commands.harness import Argument
 from tests.commands.stream_region import Region
 
 NIL = b"*-1\r\n"
@@ -36,8 +37,8 @@ def part_of(part: Value) -> Part:
     return str(part[0]), [str(entry[0]) for entry in part[1] if isinstance(entry, list)], str(part[2]).encode()
 
 
-def read(region: Region, *words: object) -> list[Part]:
-    return parts_of(region.call("CRDT.XREAD", *words))  # type: ignore[arg-type]
+def read(region: Region, *words: Argument) -> list[Part]:
+    return parts_of(region.call("CRDT.XREAD", *words))
 
 
 def test_a_cursor_goes_on_where_the_reply_ended(region: Region) -> None:

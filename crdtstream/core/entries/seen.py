@@ -31,6 +31,7 @@ class KnownEntries:
     __slots__ = ()
 
     def counter(self, origin: int) -> int:
+        """The last counter that the reader knows of this origin, 0 for none; each kind of reader has its own."""
         raise NotImplementedError
 
     def parts_of(self, trees: tuple[EntryTree, ...], limit: int) -> ChainRange:
