@@ -7,14 +7,14 @@ from simulations.broken_lines import Mutation
 DELETIONS = (
     Mutation(
         "a DEL does not note what it removed",
-        "core/stream.py",
+        "core/streams/stream.py",
         "            self.metas.of(holder).record_removed(tree.last_counter_through(covered))\n",
         "",
         "deletions",
     ),
     Mutation(
         "the deletions of a forgotten stream leave nothing",
-        "core/deleted_streams.py",
+        "core/streams/deleted_streams.py",
         "            forget(databases, orders, key[0], stream)\n",
         "",
         "deletions",

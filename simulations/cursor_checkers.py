@@ -6,7 +6,7 @@ It reads between two turns, and changes nothing that another region or a restart
 from __future__ import annotations
 
 from crdtstream.core.effects import Effect, EntriesRemoved, Key, StreamDeleted
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.tokens import CURSOR, decode
 from crdtstream.core.values.causality import Dot
 from simulations.checking import Checker

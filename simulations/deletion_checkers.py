@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crdtstream.core import effects as fx
-from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.effects import Key
+from crdtstream.core.streams.deleted_streams import FORGOTTEN
 from crdtstream.core.values.causality import Dot
 from crdtstream.region.node import Node
 from simulations.checking import Sampled

@@ -33,7 +33,7 @@ from crdtstream.core.applying import PROPERTIES_FORMAT
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entries.merging import merge
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, LIBERAL, format_id, mint
 from crdtstream.protocols import codec
 from crdtstream.region.node import Node

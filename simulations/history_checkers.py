@@ -7,7 +7,7 @@ from itertools import chain
 from crdtstream.core.effects import Acknowledged, Batch, Key, MemberEvicted
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, region_of
 from crdtstream.core.values.entry_id import ID_MAX, STRICT, EntryId, next_id
 from simulations.checking import Checker, Sampled

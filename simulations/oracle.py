@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Batch, Effect, Key
-from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.members import ADMITTED, ADMITTED_BY_ALL, JOINED, PAST, MemberRow
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.core.values.intervals import Interval, IntervalSet

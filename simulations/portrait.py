@@ -18,7 +18,7 @@ from crdtstream.core.groups.consumer import Consumer
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.spans import Span
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.values.intervals import IntervalSet

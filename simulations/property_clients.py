@@ -9,7 +9,7 @@ from __future__ import annotations
 from random import Random
 
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, format_id
 
 Argv = list[bytes]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import PropertyRegisters, merged
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.scenarios.reply import Value

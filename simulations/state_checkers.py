@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.core.effects import Key
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.region.node import Node
 from crdtstream.scenarios.reply import read_reply

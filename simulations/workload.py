@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import STRICT, format_id
 from simulations.property_clients import Argv, with_properties
 

@@ -19,7 +19,7 @@ from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
 from crdtstream.core.lag import entries_read_after
 from crdtstream.core.local_facts import EntriesDelivered, PendingDropped
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.batch_budget import name_excess
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
 from crdtstream.core.values.intervals import Interval, IntervalSet

@@ -12,7 +12,7 @@ from crdtstream.connections.context import Context
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingRow
 from crdtstream.core.groups.spans import TIME_MAX_MS
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.protocols import replies
 
 

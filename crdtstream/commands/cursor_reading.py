@@ -23,7 +23,7 @@ from crdtstream.connections.command import Command, keys_after
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.read_entries import ReadEntries
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.tokens import CURSOR, NEWER, OTHER_CLUSTER, OTHER_SUBJECT, Unreadable, decode, encode
 from crdtstream.core.values.causality import region_of
 from crdtstream.protocols import replies

@@ -8,7 +8,7 @@ from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import region_of
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.values.origin_intervals import NOTHING

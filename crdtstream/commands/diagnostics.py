@@ -17,7 +17,7 @@ from crdtstream.connections.command import Command, help_row, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.connections.slow_log import SlowCommand
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.protocols import replies
 
 SLOWLOG_ARGUMENTS = (2, 3)

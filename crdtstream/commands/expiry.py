@@ -13,8 +13,8 @@ from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, shown
-from crdtstream.core.expiry import NO_EXPIRY
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.stream import Stream
 from crdtstream.protocols import replies
 
 SECOND_MS = 1000

@@ -17,18 +17,18 @@ from crdtstream.commands.removing import surplus_of
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context
-from crdtstream.core.copy_sizes import blocks_bytes, copy_bytes, deletion_bytes, groups_bytes
 from crdtstream.core.effects import Key
 from crdtstream.core.group_copy import GroupCopies
 from crdtstream.core.keyspace import DATABASES
-from crdtstream.core.removal_parts import PIECE_BYTES
 from crdtstream.core.sizes import (
     EFFECT_BYTES,
     INTERVAL_BYTES,
     START_BYTES,
     entry_bytes,
 )
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.copy_sizes import blocks_bytes, copy_bytes, deletion_bytes, groups_bytes
+from crdtstream.core.streams.removal_parts import PIECE_BYTES
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.batch_budget import excess, name_excess
 from crdtstream.protocols.stream_dump import StreamDump
 

@@ -17,7 +17,7 @@ from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import region_of
 from crdtstream.protocols import replies
 

@@ -27,7 +27,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import PLAIN
 from crdtstream.core.lag import entries_read_after
 from crdtstream.core.local_facts import EntriesDelivered, PendingClaimed
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.protocols import replies
 

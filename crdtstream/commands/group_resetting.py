@@ -17,7 +17,7 @@ from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId, id_below, next_id, previous_id
 from crdtstream.protocols import replies
 

@@ -20,7 +20,7 @@ from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.groups.group import Group
 from crdtstream.core.local_facts import ConsumerCreated, ConsumerDeleted, PositionSet
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
 from crdtstream.protocols import replies
 

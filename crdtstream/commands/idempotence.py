@@ -1,6 +1,6 @@
 """Idempotent adds: what IDMP and IDMPAUTO of XADD look up and record, XCFGSET, XIDMPRECORD.
 
-Records are local (core/idempotence.py): an add that is repeated in another region is not recognised there.
+Records are local (core/streams/idempotence.py): an add that is repeated in another region is not recognised there.
 
 Reference: `xaddCommand`, `xcfgsetCommand`, `xidmprecordCommand` of Redis 8.6.
 """
@@ -16,7 +16,7 @@ from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.core.effects import Key
 from crdtstream.core.local_facts import ProducerRecorded, ProducersConfigured
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols import replies
 

@@ -24,7 +24,7 @@ from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange, merge
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import origin_name
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, next_id
 from crdtstream.protocols import replies

@@ -20,7 +20,7 @@ from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.connections.glob import Token, matches, tokens_of
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import parse_u64
 from crdtstream.protocols import replies
 

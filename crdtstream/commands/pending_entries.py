@@ -23,7 +23,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import NOBODY, PendingEntries, PendingRow
 from crdtstream.core.local_facts import PendingClaimed, PendingDropped, PositionRaised
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, format_id, parse_id
 from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols import replies

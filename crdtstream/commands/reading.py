@@ -15,7 +15,7 @@ from crdtstream.connections.command import Command, keys_after
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.seen import SeenEntries
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, next_id
 from crdtstream.protocols import replies
 

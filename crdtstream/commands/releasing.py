@@ -18,7 +18,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import NOBODY
 from crdtstream.core.local_facts import PendingClaimed
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols import replies
 

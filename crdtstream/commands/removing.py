@@ -1,8 +1,8 @@
 """Removing entries: XDEL, XDELEX, XACKDEL and XTRIM. Each becomes an effect that names what it removed.
 
-Which entries groups need is decided here, by what this region knows (core/references.py): the effect names the entries
-that were removed, so that every region removes the same ones. With DELREF it names the IDs too, because what is pending
-differs between regions.
+Which entries groups need is decided here, by what this region knows (core/streams/references.py): the effect names the
+entries that were removed, so that every region removes the same ones. With DELREF it names the IDs too, because what is
+pending differs between regions.
 
 Reference: `xdelCommand`, `xdelexCommand`, `xackdelCommand` and `xtrimCommand` of Redis.
 """
@@ -22,8 +22,8 @@ from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.range_reading import count_through
 from crdtstream.core.local_facts import PendingDropped
-from crdtstream.core.references import ids_of, is_needed, oldest_settled, origins_referring
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.references import ids_of, is_needed, oldest_settled, origins_referring
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.values.intervals import IntervalSet

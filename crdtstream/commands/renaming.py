@@ -1,9 +1,9 @@
 """RENAME RENAMENX COPY MOVE SWAPDB: the content of a key, written again under another name.
 
 RENAME is a DEL of the target, a copy, and a DEL of the source, all in one batch. The copy is written to the local
-origin's tree and has no groups (see core/stream_copy.py), while Redis keeps them; clients waiting in a group of the
-source get an error that the group is gone. The cost is proportional to the number of entries, so streams of more than
-`copy_entries_max` entries are rejected.
+origin's tree and has no groups (see core/streams/stream_copy.py), while Redis keeps them; clients waiting in a group of
+the source get an error that the group is gone. The cost is proportional to the number of entries, so streams of more
+than `copy_entries_max` entries are rejected.
 
 COPY, MOVE and SWAPDB take groups along, with what this region knows of their readers, and producer records
 (core/group_copy.py). MOVE is a COPY into another database and a DEL of the source, and SWAPDB one of each key of both;
@@ -25,8 +25,8 @@ from crdtstream.core.effects import Key
 from crdtstream.core.group_copy import GroupCopies, copy_whole, put
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
-from crdtstream.core.stream_copy import copy_stream
+from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.stream_copy import copy_stream
 from crdtstream.protocols import replies
 
 I32_MAX = 2**31 - 1

@@ -30,10 +30,10 @@ from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context
 from crdtstream.connections.transaction import Transaction
-from crdtstream.core.copy_sizes import deletion_bytes
-from crdtstream.core.references import ids_of
 from crdtstream.core.sizes import INTERVAL_BYTES, RANGE_BYTES
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.copy_sizes import deletion_bytes
+from crdtstream.core.streams.references import ids_of
+from crdtstream.core.streams.stream import Stream
 from crdtstream.status.availability import DISK_FULL
 
 EXEC: Final = "exec"

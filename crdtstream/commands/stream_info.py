@@ -17,7 +17,7 @@ from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.groups.consumer import Consumer
 from crdtstream.core.groups.group import Group
 from crdtstream.core.lag import entries_read_of, first_id, lag_of
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, format_id
 from crdtstream.protocols import replies
 

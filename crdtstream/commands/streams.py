@@ -19,7 +19,7 @@ from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.connections.minting import EXHAUSTED, NOT_ABOVE, STRICT_ID, TOO_LARGE, ZERO_ID, minted, top_of
 from crdtstream.core.effects import Key
 from crdtstream.core.sizes import FIELD_BYTES
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import (
     ID_MAX,
     ID_MIN,

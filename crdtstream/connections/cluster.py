@@ -13,7 +13,7 @@ from crdtstream.connections.parking import Parked
 from crdtstream.core.applying import Applied
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 
 # What `PeerStatus.link` may be, besides why there is no link.

@@ -32,7 +32,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.merged_ranges import MergedRanges
 from crdtstream.core.packing_walk import PackingWalk
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.settings.config import Config, Limits
 from crdtstream.settings.live import Settings

@@ -20,10 +20,10 @@ from crdtstream.connections.subscriptions import Subscriptions
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import StampedFact
 from crdtstream.core.effects import Batch, Effect, Key
-from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.keyspace import Observer
 from crdtstream.core.local_facts import ConsumerCreated, ConsumerDeleted, LocalFact, PositionSet
 from crdtstream.core.replica import Replica
+from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY
 
 # The letters of `notify-keyspace-events`, in the order in which Redis shows them. A stands for all classes up to d.
 CLASSES: Final = "g$lshzxetd"

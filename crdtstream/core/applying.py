@@ -35,7 +35,7 @@ from crdtstream.core.local_facts import (
     ProducersFact,
 )
 from crdtstream.core.members import Members
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.whole_state import WholeState
 

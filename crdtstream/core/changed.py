@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 
 
 class Changed:

@@ -17,7 +17,8 @@ does with a key:
     no                 no                yes               stays                yes
     no                 no                no                is dropped           no
 
-A stream that is dropped may still be remembered by what readers by position, and joins, need (core/deleted_streams.py).
+A stream that is dropped may still be remembered by what readers by position, and joins, need
+(core/streams/deleted_streams.py).
 
 The state lost with a dropped stream is the same everywhere, whichever region drops it first and whatever is written to
 the key meanwhile:
@@ -42,10 +43,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from crdtstream.core.deleted_streams import FORGOTTEN, DeletedStreams
 from crdtstream.core.effects import Key
-from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.deleted_streams import FORGOTTEN, DeletedStreams
+from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.key_order import KeyOrder
 

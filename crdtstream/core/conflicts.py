@@ -27,10 +27,10 @@ from typing import Any, Final
 
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import NO_KEY, Effect, Key
-from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import Keyspace
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import VOID_EXPIRY
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 
 ADDS_SURVIVED: Final = "adds-survived-delete"

@@ -31,7 +31,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.core.values.key_order import place_of

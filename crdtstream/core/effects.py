@@ -114,7 +114,7 @@ class EntriesAdded(Effect):
     """Entries appended to their origin's tree: block[low:high], one counter for each.
 
     `first` is the counter that opened the origin's count of adds to this key; `before` is the number of adds in that
-    count before this effect (see core/stream.py).
+    count before this effect (see core/streams/stream.py).
     """
 
     __slots__ = ("before", "block", "first", "high", "low")
@@ -226,7 +226,7 @@ class StreamIdSet(Effect):
 
 
 class ExpirySet(Effect):
-    """EXPIRE and PERSIST: replaces the expiries that its context covers; `expires_ms` as in core/expiry.py."""
+    """EXPIRE and PERSIST: replaces the expiries that its context covers; `expires_ms` as in core/streams/expiry.py."""
 
     __slots__ = ("expires_ms",)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from crdtstream.core.effects import Key
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 
 WINDOW: Final = 256

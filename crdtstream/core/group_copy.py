@@ -1,8 +1,8 @@
 """Group copies: what COPY, MOVE and SWAPDB copy beside the entries of a stream, its groups and its producer records.
 
-The entries of a copy belong to one origin, whatever origins wrote the source (core/stream_copy.py). So the sets of IDs
-that a group keeps for each origin become one set: an entry's ID is in it if it was under the origin that wrote the
-entry, and an ID that no entry has if it was under any origin.
+The entries of a copy belong to one origin, whatever origins wrote the source (core/streams/stream_copy.py). So the sets
+of IDs that a group keeps for each origin become one set: an entry's ID is in it if it was under the origin that wrote
+the entry, and an ID that no entry has if it was under any origin.
 
     copied to all regions    the properties, the start; what the start or a run passes, as runs under the new create
     copied in this region    floor, delivered, skipped, replay; consumers, pending entries, producer records
@@ -19,7 +19,6 @@ from crdtstream.core.entries.merging import merge
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingRow
 from crdtstream.core.groups.properties import lasting_values
-from crdtstream.core.idempotence import Producers
 from crdtstream.core.local_facts import (
     ConsumerCreated,
     EntriesDelivered,
@@ -29,8 +28,9 @@ from crdtstream.core.local_facts import (
     ProducersConfigured,
 )
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
-from crdtstream.core.stream_copy import copy_stream
+from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.stream_copy import copy_stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.values.intervals import Interval, IntervalSet
 from crdtstream.core.values.origin_intervals import NOTHING

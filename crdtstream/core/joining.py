@@ -66,8 +66,8 @@ from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.positions import restart
 from crdtstream.core.groups.properties import merged
-from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.values.intervals import IntervalSet
@@ -136,7 +136,7 @@ def forgotten_adds(holder: Stream, origin: int, other: Stream, other_known: int)
     it exist if the origin was evicted before they were seen there. The state does not say how many adds are that late,
     but holds their entries, except those that were removed since; and no more adds were early than there are counters.
     A holder that knows of a DEL has the number, and so has another side that still remembers the deleted stream
-    (core/deleted_streams.py).
+    (core/streams/deleted_streams.py).
     """
     count = holder.metas.get(origin) or _NO_META
     if count.voided or not (other.metas.get(origin) or _NO_META).first < count.first <= other_known:

@@ -13,8 +13,8 @@ from mypy_extensions import mypyc_attr
 
 from crdtstream.core.collection import Collection
 from crdtstream.core.effects import Key
-from crdtstream.core.expiry import NO_EXPIRY, Deadlines
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import NO_EXPIRY, Deadlines
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.key_order import KeyOrder
 

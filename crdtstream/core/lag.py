@@ -23,7 +23,7 @@ from __future__ import annotations
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MIN, EntryId, at_most
 
 

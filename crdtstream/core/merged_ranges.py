@@ -16,7 +16,7 @@ from collections import OrderedDict
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.range_reading import read_chain_ranges, read_merged
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.chain import Chain, Chains
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, next_id
 

@@ -18,7 +18,7 @@ from crdtstream.core.entries.block import Block, entry_checksum
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Group
 from crdtstream.core.members import Members
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import origin_name
 
 # Label -> checksum.

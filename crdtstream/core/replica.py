@@ -30,17 +30,17 @@ from crdtstream.core.effects import Batch, CounterRange, Effect, Key, Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.encoding import encode_named, id_reply
-from crdtstream.core.expiry import VOID_EXPIRY
 from crdtstream.core.groups.create import Create, resets_of
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import next_number
 from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, UNLIMITED
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.local_facts import LocalFact
-from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.removal_parts import PIECE_BYTES, parts_of
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import VOID_EXPIRY
+from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.removal_parts import PIECE_BYTES, parts_of
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.batch_budget import BatchBudget
 from crdtstream.core.values.causality import Dot, region_of
 from crdtstream.core.values.entry_id import EntryId, IdWriter

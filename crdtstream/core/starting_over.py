@@ -26,12 +26,12 @@ from collections.abc import Iterator
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.forks import forks
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import lasting_values
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.core.whole_state import WholeState
 

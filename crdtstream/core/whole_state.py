@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crdtstream.core.effects import Key
 from crdtstream.core.members import Members
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 
 

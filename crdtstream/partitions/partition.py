@@ -20,7 +20,7 @@ from crdtstream.core.entries.encoding import entry_fields
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
 from crdtstream.partitions.epochs import Epochs, EpochSegment

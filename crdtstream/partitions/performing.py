@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.core.copy_sizes import blocks_bytes
+from crdtstream.core.streams.copy_sizes import blocks_bytes
 from crdtstream.core.values.batch_budget import BatchBudget, excess
 from crdtstream.partitions.calls import (
     BookmarkReply,

@@ -19,7 +19,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entries.encoding import entry_fields
 from crdtstream.core.replica import Replica
 from crdtstream.core.sizes import RANGE_BYTES, entry_bytes
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, mint
 from crdtstream.partitions.values import LIMIT, UNWRITABLE, Refused

@@ -32,9 +32,9 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.groups.spans import Span
-from crdtstream.core.idempotence import Producers
-from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.entry_id import U64_MAX
 from crdtstream.core.values.intervals import IntervalSet

@@ -16,7 +16,7 @@ import msgpack
 
 from crdtstream.core.effects import Key
 from crdtstream.core.members import MemberRow, Members
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.columns import (

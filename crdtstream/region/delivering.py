@@ -14,7 +14,7 @@ from crdtstream.connections.parking import Parked
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import ANY_REGION, OWNER, record_name
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import region_of
 from crdtstream.region.hearing import Hearing
 from crdtstream.replication.exchange.exchange import Exchange

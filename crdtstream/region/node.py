@@ -29,7 +29,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.members import Members
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import LogReader, NewRecord

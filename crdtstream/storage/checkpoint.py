@@ -29,9 +29,9 @@ from contextlib import suppress
 
 import msgpack
 
-from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import Block
+from crdtstream.core.streams.deleted_streams import FORGOTTEN
 from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row

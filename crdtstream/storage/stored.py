@@ -6,7 +6,7 @@ from typing import Protocol
 
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.packed_block import OpenBlockCache
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage
 

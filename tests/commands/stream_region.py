@@ -7,7 +7,7 @@ from crdtstream.connections.client import Client
 from crdtstream.core.effects import Batch, Position
 from crdtstream.core.groups.group import Group
 from crdtstream.core.local_facts import EntriesDelivered, PendingDropped
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, LIBERAL, EntryId
 from crdtstream.settings.config import Limits
 from tests.commands.harness import Argument, encoded

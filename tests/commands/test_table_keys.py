@@ -11,7 +11,7 @@ from crdtstream.connections.command import READ, WRITE, Command
 from crdtstream.connections.context import Context
 from crdtstream.core.effects import Effect
 from crdtstream.core.keyspace import DATABASES
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from tests.commands.harness import Region, every_command
 
 # Requests that do something, of each command that touches keys; `@` is a payload of DUMP, `t` does not exist.

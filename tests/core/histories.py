@@ -12,7 +12,6 @@ from functools import partial
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import StampedFact
 from crdtstream.core.effects import Batch, Key, Position
-from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.group_copy import copy_whole
 from crdtstream.core.local_facts import (
     ConsumerDeleted,
@@ -23,8 +22,9 @@ from crdtstream.core.local_facts import (
     PositionSet,
 )
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
-from crdtstream.core.stream_copy import copy_stream
+from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.stream_copy import copy_stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.values.origin_intervals import OriginIntervals

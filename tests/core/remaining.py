@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.effects import Key
 from crdtstream.core.keyspace import Keyspace
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.deleted_streams import FORGOTTEN
+from crdtstream.core.streams.stream import Stream
 
 
 def remaining(keyspace: Keyspace) -> dict[Key, Stream]:

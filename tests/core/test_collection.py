@@ -11,7 +11,7 @@ from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.joining import forgotten_adds
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import decode_batch, encode_batch
 from tests.core.histories import copied, join

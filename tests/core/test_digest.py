@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from crdtstream.core.digest import DIGEST_BYTES, Digesting, digest_replica, digest_stream, walk_on
 from crdtstream.core.effects import Batch, Position
-from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.local_facts import ConsumerCreated, EntriesDelivered, PositionSet
 from crdtstream.core.replica import Replica
+from crdtstream.core.streams.expiry import NO_EXPIRY
 from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols.codec import decode_batch, encode_batch
 

@@ -6,10 +6,10 @@ import pytest
 
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key, Position
-from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.local_facts import ConsumerCreated, EntriesDelivered, PendingDropped, PositionSet
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.core.values.origin_intervals import OriginIntervals

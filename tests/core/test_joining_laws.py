@@ -12,7 +12,7 @@ from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Key
 from crdtstream.core.joining import dropped_since, join_groups, join_stream, join_tombstones
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.core.whole_state import WholeState

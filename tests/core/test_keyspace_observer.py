@@ -10,7 +10,7 @@ from crdtstream.core.effects import Key, Position
 from crdtstream.core.keyspace import Observer
 from crdtstream.core.local_facts import ConsumerCreated, EntriesDelivered, PendingDropped
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.core.whole_state import WholeState

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.merged_ranges import MEMO_BYTES, MergedRanges
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.replica import Replica
 from crdtstream.core.starting_over import LeftBehind, hand_over_groups, hand_over_layer, left_behind
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.whole_state import WholeState
 
 X: Key = (0, b"x")

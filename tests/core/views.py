@@ -6,9 +6,9 @@ from crdtstream.core.digest import digest_replica, numbers_of_position
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.group import Group
-from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.values.intervals import IntervalSet
 from simulations.portrait import fields_of

@@ -12,9 +12,9 @@ from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.group import Group
-from crdtstream.core.idempotence import Producers
-from crdtstream.core.origin_meta import OriginMeta
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.intervals import IntervalSet
 from crdtstream.protocols.columns import CodecError

@@ -10,7 +10,7 @@ import pytest
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Batch
 from crdtstream.core.members import ADMITTED, EVICTED, JOINED, Members
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector, origin_of, region_of
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.core.values.intervals import IntervalSet

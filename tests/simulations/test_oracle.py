@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core.effects import Position, StreamDeleted
-from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.members import FOUNDER
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.stream import Stream
 from crdtstream.protocols.codec import decode_batch, encode_batch
 from simulations.oracle import Expected, Oracle, actual
 from tests.effort import examples

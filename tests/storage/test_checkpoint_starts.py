@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.packing_walk import PackingWalk
+from crdtstream.core.streams.deleted_streams import FORGOTTEN
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.storage.recovery import CheckpointDamaged
 from simulations.cluster import Cluster

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.positions import raise_position, set_position
-from crdtstream.core.idempotence import Producers
 from crdtstream.core.local_facts import (
     ConsumerCreated,
     ConsumerDeleted,
@@ -19,7 +18,8 @@ from crdtstream.core.local_facts import (
     ProducersConfigured,
     ProducersFact,
 )
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.streams.stream import Stream
 
 
 def apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:

@@ -28,7 +28,7 @@ from crdtstream.core.digest import walk_on
 from crdtstream.core.effects import Key
 from crdtstream.core.merkle import Measure, PortionSums
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 
 Scope = tuple[bytes, ...]
 

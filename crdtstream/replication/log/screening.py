@@ -40,9 +40,9 @@ from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.block_list import NO_TAIL
 from crdtstream.core.forks import forks
 from crdtstream.core.joining import can_join, last_of
-from crdtstream.core.origin_meta import OriginMeta
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector, origin_name
 from crdtstream.core.whole_state import WholeState
 from crdtstream.protocols.codec import CodecError

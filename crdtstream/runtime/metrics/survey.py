@@ -18,7 +18,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import DATABASES, Keyspace
 from crdtstream.core.lag import lag_of
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, next_id
 from crdtstream.runtime.metrics.histogram import Histogram
 

@@ -18,7 +18,7 @@ from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.range_reading import count_through
 from crdtstream.core.entries.seen import SeenEntries
 from crdtstream.core.groups.positions import set_position
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from tests.effort import examples

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crdtstream.core.entries.read_entries import ReadEntries
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from tests.commands.stream_region import Region
 from tests.core.histories import KEYS, OPERATIONS, Step, World, deliver, ids_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.core.effects import Batch
-from crdtstream.core.removal_parts import parts_of
 from crdtstream.core.replica import Replica
+from crdtstream.core.streams.removal_parts import parts_of
 from crdtstream.core.values.batch_budget import BATCH_BYTES_MAX, BATCH_BYTES_MIN, LIMIT_MIN, BatchBudget
 
 ORIGIN = 257

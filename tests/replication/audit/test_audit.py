@@ -9,7 +9,7 @@ import pytest
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
 from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.audit.audit import Audit

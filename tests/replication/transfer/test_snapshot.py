@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.digest import digest_stream
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.local_facts import EntriesDelivered
 from crdtstream.core.replica import Replica
+from crdtstream.core.streams.deleted_streams import FORGOTTEN
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication.transfer.snapshot import Snapshot
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Final
 
 from crdtstream.core.effects import Key
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.key_order import KeyOrder
 
 FORGOTTEN: Final = b"crdtstream:forgotten"

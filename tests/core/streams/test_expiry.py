@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from crdtstream.core import effects as fx
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Effect, Key
-from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY, Deadlines
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY, Deadlines
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import decode_batch, encode_batch
 from tests.effort import examples

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.deleted_streams import FORGOTTEN
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.replica import Replica
+from crdtstream.core.streams.deleted_streams import FORGOTTEN
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.whole_state import WholeState
 from tests.core.histories import ALL, copied, streams_of

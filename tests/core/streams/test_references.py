@@ -8,9 +8,9 @@ import pytest
 
 from crdtstream.core.effects import CounterRange, Position
 from crdtstream.core.local_facts import EntriesDelivered, PendingDropped, PositionSet
-from crdtstream.core.references import ids_of, is_needed, oldest_settled, origins_referring
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.references import ids_of, is_needed, oldest_settled, origins_referring
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from tests.core.histories import join
 

@@ -1,4 +1,4 @@
-"""The registers and the count of adds that one origin contributed to a stream: see core/stream.py.
+"""The registers and the count of adds that one origin contributed to a stream: see core/streams/stream.py.
 
 `dropped_counter` is the counter of its last removal that dropped references (DELREF), for joins (core/joining.py).
 `trimmed_to` is the highest counter of an entry that left with all before it, in a trim or a DEL: a reader by position
@@ -7,7 +7,7 @@ whose position is lower has lost entries. An XDEL of single entries does not cou
 
 from __future__ import annotations
 
-from crdtstream.core.expiry import VOID_EXPIRY
+from crdtstream.core.streams.expiry import VOID_EXPIRY
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
 
 

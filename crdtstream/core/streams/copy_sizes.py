@@ -14,7 +14,7 @@ from crdtstream.core.sizes import (
     START_BYTES,
     values_bytes,
 )
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 
 

@@ -11,10 +11,10 @@ from crdtstream.core.effects import Batch, Key
 from crdtstream.core.entries.block import BLOCK_ENTRIES
 from crdtstream.core.entries.encoding import entry_fields
 from crdtstream.core.entries.merging import merge
-from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
-from crdtstream.core.stream_copy import copy_stream
+from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.stream_copy import copy_stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from crdtstream.protocols.codec import decode_batch, encode_batch
 

@@ -16,9 +16,9 @@ from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.merging import ChainRange, merge
 from crdtstream.core.entries.slices import Slice
-from crdtstream.core.expiry import NO_EXPIRY
 from crdtstream.core.replica import Replica
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 
 

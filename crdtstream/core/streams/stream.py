@@ -12,8 +12,8 @@ while it has an entry, a group, or a count with `added > voided`; the last condi
 dot of the count's last add.
 
 An expiry is also a register, but setting it replaces other origins' expiries that the context covers: see
-core/expiry.py. It does not keep a key alive. It may outlive the key, if a DEL that did not see it removed the rest; a
-write that recreates the key voids it first.
+core/streams/expiry.py. It does not keep a key alive. It may outlive the key, if a DEL that did not see it removed the
+rest; a write that recreates the key voids it first.
 
 Group tombstones: a create survives only if its context covers every destroy of that group and every DEL of that key;
 for each origin the highest counter stands for all of them.
@@ -37,10 +37,10 @@ from crdtstream.core.entries.range_reading import (
     read_chain_ranges,
 )
 from crdtstream.core.entries.seen import Counters, SeenEntries
-from crdtstream.core.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.groups.group import Group
-from crdtstream.core.idempotence import Producers
-from crdtstream.core.origin_meta import OriginMeta
+from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY
+from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.streams.origin_meta import OriginMeta
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.chain import Chains

@@ -24,7 +24,7 @@ from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import ChainRange, TreeRange, merge
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.groups.group import Group
-from crdtstream.core.stream import Stream
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
 from crdtstream.core.values.intervals import Interval, IntervalSet
 
