@@ -19,6 +19,7 @@ from crdtstream.connections.context import CommandError, Context
 from crdtstream.connections.minting import minted, top_of
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.encoding import entry_fields
+from crdtstream.core.streams.trimming import trimmable
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 
 NOTHING: Final = -1
@@ -113,4 +114,4 @@ def write_ledger(context: Context, key: Key, entry_id: EntryId, ledger: Ledger) 
     replica.add_entry(key, entry_id, ledger.fields())
     stream = replica.keyspace.find(key)
     assert stream is not None, "a ledger that was just written is not there"
-    replica.remove_entries(key, stream.trimmable(1), True, None)
+    replica.remove_entries(key, trimmable(stream, 1), True, None)

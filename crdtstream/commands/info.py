@@ -184,6 +184,7 @@ def statistics_fields(context: Context) -> list[Field]:
         ("sync_partial_ok", 0),
         ("sync_partial_err", 0),
         ("expired_keys", context.replica.expired_keys),
+        *retention_fields(context),
         ("evicted_keys", 0),
         ("keyspace_hits", statistics.hits),
         ("keyspace_misses", statistics.misses),
@@ -201,6 +202,15 @@ def statistics_fields(context: Context) -> list[Field]:
         ("tls_handshakes_refused", statistics.refused_handshakes),
         ("http_clients_closed", statistics.http_clients),
     ]
+
+
+def retention_fields(context: Context) -> list[Field]:
+    """What this region removed because a stream has limits."""
+    fields: list[Field] = []
+    for reason, (entries, byte_count) in context.replica.keyspace.retained.removed.items():
+        fields.append((f"retention_{reason.decode()}_entries", entries))
+        fields.append((f"retention_{reason.decode()}_bytes", byte_count))
+    return fields
 
 
 def replication_fields(context: Context) -> list[Field]:

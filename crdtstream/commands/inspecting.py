@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.commands import arguments, group_properties
+from crdtstream.commands import arguments, group_properties, stream_properties
 from crdtstream.commands.integers import integer
 from crdtstream.commands.stream_info import found_stream, id_reply
 from crdtstream.connections.client import Client
@@ -170,6 +170,7 @@ STREAM: list[Command] = [
         syntax="key",
         help=("SHOW <key>", "    Return what each origin has added to the stream."),
     ),
+    *stream_properties.SUBCOMMANDS,
     help_row("crdt.stream", since="0.2.0"),
 ]
 GROUP: list[Command] = [

@@ -1,4 +1,5 @@
-"""Properties of consumer groups as arguments: `ACKNOWLEDGE EXACT`. Each property takes its own.
+"""Properties of consumer groups as arguments: `ACKNOWLEDGE EXACT`. Each property takes its own. Those of streams are
+in stream_properties.py.
 
 They are replicated, and what they select is in core/groups/properties.py. A region of the release before cannot read
 them, so a command that sets one is refused, and names that region, until it is upgraded.
@@ -93,33 +94,41 @@ def word_at(argv: list[bytes], at: int, name: str, words: tuple[bytes, ...]) -> 
 
 
 def parse_properties(context: Context, argv: list[bytes], at: int) -> PropertyValues:
-    """All properties from this argument on; raises CommandError."""
-    values: PropertyValues = {}
-    names = ", ".join([name.decode() for name in PARSERS])
-    if at >= len(argv):
-        raise CommandError(NO_PROPERTY + names)
-    while at < len(argv):
-        parser = PARSERS.get(argv[at].upper())
-        if parser is None:
-            raise CommandError(f"ERR unknown property '{shown(argv[at])}' of a group: use {names}")
-        found, taken = parser(context, argv, at + 1)
-        if any(name in values for name in found):
-            raise CommandError(f"ERR {shown(argv[at].upper())} is given twice")
-        values.update(found)
-        at += 1 + taken
+    """All properties of a group from this argument on; raises CommandError."""
+    values = parse_named(context, argv, at, PARSERS, "group")
     if values.get(DELIVER, EVERYWHERE) != EVERYWHERE:
         # A consumer that moves acknowledges in another region what it got in the first one.
         values.setdefault(ACKNOWLEDGE, EXACT)
     return values
 
 
-def require_properties_readable(context: Context) -> None:
-    """Raise if a region of the cluster could not read properties of groups."""
+def parse_named(
+    context: Context, argv: list[bytes], at: int, parsers: dict[bytes, PropertyParser], owner: str
+) -> PropertyValues:
+    """All properties that these parsers know, from this argument on."""
+    values: PropertyValues = {}
+    names = ", ".join([name.decode() for name in parsers])
+    if at >= len(argv):
+        raise CommandError(NO_PROPERTY + names)
+    while at < len(argv):
+        parser = parsers.get(argv[at].upper())
+        if parser is None:
+            raise CommandError(f"ERR unknown property '{shown(argv[at])}' of a {owner}: use {names}")
+        found, taken = parser(context, argv, at + 1)
+        if any(name in values for name in found):
+            raise CommandError(f"ERR {shown(argv[at].upper())} is given twice")
+        values.update(found)
+        at += 1 + taken
+    return values
+
+
+def require_properties_readable(context: Context, owners: str = "groups") -> None:
+    """Raise if a region of the cluster could not read properties of groups, or of streams."""
     neighbours = context.cluster.neighbours
     old = neighbours.cannot_read(PROPERTIES_FORMAT)
     if old:
         regions = " and ".join([f"{neighbours.name_of(region)} ({region})".lstrip() for region in old])
         raise CommandError(
-            f"ERR region {regions} cannot read properties of groups, because its release is older: upgrade it, or"
+            f"ERR region {regions} cannot read properties of {owners}, because its release is older: upgrade it, or"
             " evict it"
         )

@@ -24,6 +24,7 @@ from crdtstream.core.entries.range_reading import count_through
 from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.streams.references import ids_of, is_needed, oldest_settled, origins_referring
 from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.trimming import trimmable
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.values.intervals import IntervalSet
@@ -235,7 +236,7 @@ def trim(context: Context, key: Key, options: TrimOptions) -> int:
         return 0
     if options.references == ACKED and stream.groups:
         return trim_settled(context, key, stream, options, surplus)
-    ranges = stream.trimmable(stream.length - surplus)
+    ranges = trimmable(stream, stream.length - surplus)
     references = ids_of(stream, ranges) if options.references == DELREF else None
     return context.replica.remove_entries(key, ranges, True, None, references)
 

@@ -34,6 +34,7 @@ from crdtstream.core.sizes import INTERVAL_BYTES, RANGE_BYTES
 from crdtstream.core.streams.copy_sizes import deletion_bytes
 from crdtstream.core.streams.references import ids_of
 from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.trimming import trimmable
 from crdtstream.status.availability import DISK_FULL
 
 EXEC: Final = "exec"
@@ -135,7 +136,7 @@ def options_of(argv: list[bytes]) -> TrimOptions | None:
 
 def pending_count(stream: Stream, surplus: int) -> int:
     """How often the oldest entries are pending: each may become an acknowledgement of its own."""
-    named = ids_of(stream, stream.trimmable(stream.length - surplus))
+    named = ids_of(stream, trimmable(stream, stream.length - surplus))
     return sum(
         len(group.pending.columns_within(origin, low, high)[0])
         for group in stream.groups.values()

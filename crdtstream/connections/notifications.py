@@ -207,6 +207,7 @@ EVENTS: Final[dict[type[Effect], KeyEvent | Callable[[Any], KeyEvent]]] = {
     fx.GroupPropertiesSet: NO_EVENT,
     fx.GroupReset: (STREAM, b"xgroup-setid"),
     fx.ExpirySet: _expiry_set,
+    fx.StreamPropertiesSet: NO_EVENT,
     fx.AddCounted: NO_EVENT,
     fx.MemberJoined: NO_EVENT,
     fx.MemberAdmitted: NO_EVENT,

@@ -30,11 +30,9 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.positions import reset_group
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
-from crdtstream.core.local_facts import (
-    LocalFact,
-    ProducersFact,
-)
+from crdtstream.core.local_facts import LocalFact, ProducersFact
 from crdtstream.core.members import Members
+from crdtstream.core.streams.properties import with_set
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.whole_state import WholeState
@@ -204,7 +202,7 @@ class Applied:
 
     def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
         fresh = not any(self.vector.get(origin) for origin, _ in vector.items())
-        if any(needs_format(group) for stream in streams.values() for group in stream.groups.values()):
+        if any(needs_format(stream) for stream in streams.values()):
             self.raise_format(PROPERTIES_FORMAT)
         for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
@@ -230,7 +228,7 @@ class Applied:
         else:
             stream = keyspace.ensure(key)
             join_stream(stream, self.vector, theirs, vector)
-        keyspace.deadlines.schedule(key, stream.expires_ms)
+        keyspace.schedule(key, stream)
         self.changed.dirty_all(key, stream)
         self.changed.touched[key] = None
         keyspace.record_remains(key, stream)
@@ -271,7 +269,7 @@ class Applied:
         self.keyspace.announce(key)
         stream = self.keyspace.place(key, Stream())
         join_stream(stream, VersionVector(), theirs, vector)
-        self.keyspace.deadlines.schedule(key, stream.expires_ms)
+        self.keyspace.schedule(key, stream)
         self.changed.touched[key] = None
         self.keyspace.record_remains(key, stream)
 
@@ -288,7 +286,7 @@ class Applied:
         self._captured[key] = position
         if stream is not None:
             self.keyspace.place(key, stream)
-            self.keyspace.schedule_expiry(key)
+            self.keyspace.schedule_restored(key)
             self.keyspace.record_remains(key, stream)
 
     # One effect, one fact
@@ -350,9 +348,10 @@ class Applied:
             assert self.vector.descends(context), f"the context of origin {origin} exceeds what was applied"
 
 
-def needs_format(group: Group) -> bool:
-    """True if only a later format of batches can say what this group has."""
-    return bool(group.properties or resets_of(group.creates))
+def needs_format(stream: Stream) -> bool:
+    """True if only a later format of batches can say what this stream has."""
+    groups = stream.groups.values()
+    return stream.properties is not None or any(group.properties or resets_of(group.creates) for group in groups)
 
 
 class Change:
@@ -426,7 +425,7 @@ def _apply_group_destroyed(change: Change, effect: fx.GroupDestroyed) -> bool:
 
 def _apply_deleted(change: Change, effect: fx.StreamDeleted) -> bool:
     change.stream.apply_deleted(change.origin, change.counter, change.context, effect.counts)
-    change.applied.keyspace.deadlines.schedule(effect.key, change.stream.expires_ms)
+    change.applied.keyspace.schedule(effect.key, change.stream)
     return True
 
 
@@ -439,8 +438,16 @@ def _apply_id_set(change: Change, effect: fx.StreamIdSet) -> bool:
 
 def _apply_expiry_set(change: Change, effect: fx.ExpirySet) -> bool:
     change.stream.apply_expiry_set(change.origin, change.counter, change.context, effect.expires_ms)
-    change.applied.keyspace.deadlines.schedule(effect.key, change.stream.expires_ms)
+    change.applied.keyspace.schedule(effect.key, change.stream)
     return True
+
+
+def _apply_stream_properties(change: Change, effect: fx.StreamPropertiesSet) -> bool:
+    change.applied.raise_format(PROPERTIES_FORMAT)
+    stream, dot = change.stream, (change.origin, change.counter)
+    stream.properties = with_set(stream.properties, dot, change.context, effect.number, effect.values)
+    change.applied.keyspace.schedule(effect.key, stream)
+    return False
 
 
 def _apply_add_counted(change: Change, effect: fx.AddCounted) -> bool:
@@ -472,6 +479,7 @@ STREAM_RULES: Final[dict[type[Effect], Callable[[Change, Any], bool]]] = {
     fx.StreamDeleted: _apply_deleted,
     fx.StreamIdSet: _apply_id_set,
     fx.ExpirySet: _apply_expiry_set,
+    fx.StreamPropertiesSet: _apply_stream_properties,
     fx.AddCounted: _apply_add_counted,
 }
 # What applies an effect to the table of members; it returns the origins that have ended, or that ended earlier than was

@@ -7,10 +7,9 @@ member lost unsynced effects. (What an evicted origin prepared beyond its end is
 its sponsor's: see core/members.py.) So each region drops the tombstone when it learns that it is stable; a region that
 still keeps it voids nothing that survives elsewhere.
 
-A stream is dropped when it does not exist, has no tombstone and has no register: a last ID, max-deleted ID or expiry
-set by XSETID, XDEL or EXPIRE and not yet covered by a DEL still decides which ID the next entry may get. What `forget`
-does with a key:
-
+A stream is dropped when it does not exist, has no tombstone and has no register: a last ID, max-deleted ID, expiry or
+property set by XSETID, XDEL, EXPIRE or CRDT.STREAM SET and not yet covered by a DEL still decides which ID the next
+entry may get. What `forget` does with a key:
     tombstones left    the key exists    registers left    the stream           waits in the queue
     yes                -                 -                 stays                yes
     no                 yes               -                 stays                no
@@ -122,7 +121,9 @@ def forget(stream: Stream, stable: VersionVector) -> bool:
     stream.forget_tombstones(stable)
     if stream.deleted or stream.destroyed:
         return True
-    return not stream.exists() and any(holds_register(meta) for meta in stream.metas.values())
+    if stream.exists():
+        return False
+    return stream.properties is not None or any(holds_register(meta) for meta in stream.metas.values())
 
 
 def holds_register(meta: OriginMeta) -> bool:

@@ -1,8 +1,8 @@
 """A digest of replicated state: equal in two regions exactly when clients of both must see the same data.
 
 Covered: the table of members; and of each stream, for each origin, the number of live entries and the sum of their
-checksums (which also cover their dots); the last ID, entries-added, the max-deleted ID and the expiries; and of each
-group its create dots with their starts and the runs acknowledged under them.
+checksums (which also cover their dots); the last ID, entries-added, the max-deleted ID, the expiries and the
+properties; and of each group its create dots with their starts and the runs acknowledged under them.
 
 Never covered: local state (consumers, pending entries, cursors); tombstones, which some regions may have forgotten; and
 the clock, so an expired key counts until it is deleted. A key that does not exist contributes nothing, even if
@@ -31,6 +31,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
+from crdtstream.core.streams.properties import StreamProperties
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import U64_MAX
@@ -153,6 +154,8 @@ def digest_stream(stream: Stream) -> bytes:
     numbers.append(len(expiries))
     for expiry in expiries:
         numbers += expiry
+    if stream.properties is not None:
+        numbers += numbers_of_properties(stream.properties)
     digest = blake2b(packed(numbers), digest_size=DIGEST_BYTES)
     for name in sorted(stream.groups):
         digest.update(packed([len(name)]) + name + packed(numbers_of(stream.groups[name])))
@@ -186,6 +189,15 @@ def numbers_of_registers(registers: PropertyRegisters) -> list[int]:
     for name in sorted(registers):
         number, origin, value = registers[name]
         numbers += (len(name), text_number(name), number, origin, len(value), text_number(value))
+    return numbers
+
+
+def numbers_of_properties(properties: StreamProperties) -> list[int]:
+    """The registers of a stream as numbers; texts as their lengths and hashes."""
+    rows = properties.rows()
+    numbers = [len(rows)]
+    for name, origin, counter, number, value in rows:
+        numbers += (len(name), text_number(name), origin, counter, number, len(value), text_number(value))
     return numbers
 
 

@@ -238,6 +238,25 @@ class ExpirySet(Effect):
         return SMALL
 
 
+class StreamPropertiesSet(Effect):
+    """Properties of a stream: replaces those of the same names that its context covers (core/streams/properties.py);
+    `number` is above those of all that its origin saw. A value that is empty only replaces.
+    """
+
+    __slots__ = ("number", "values")
+
+    def __init__(self, key: Key, number: int, values: dict[bytes, bytes]) -> None:
+        super().__init__(key)
+        self.number = number
+        self.values = values
+
+    def bytes_max(self) -> int:
+        return super().bytes_max() + values_bytes(self.values)
+
+    def demand(self) -> int:
+        return SMALL
+
+
 class GroupCreated(Effect):
     """XGROUP CREATE: its dot becomes one of the group's create dots if its context covers every tombstone."""
 

@@ -67,6 +67,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.positions import restart
 from crdtstream.core.groups.properties import merged
 from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.properties import joined_properties
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
@@ -97,6 +98,8 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
     for origin in origins:
         meta = theirs.metas.get(origin) or _NO_META
         join_meta(mine.metas.of(origin), vector.get(origin), meta, their_vector.get(origin), forgotten[origin])
+    if mine.properties is not None or theirs.properties is not None:
+        mine.properties = joined_properties(mine.properties, vector, theirs.properties, their_vector)
     mine.derive()
 
 

@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 from crdtstream.core.collection import Collection
 from crdtstream.core.effects import Key
 from crdtstream.core.streams.expiry import NO_EXPIRY, Deadlines
+from crdtstream.core.streams.retained_keys import RetainedKeys
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.key_order import KeyOrder
@@ -39,13 +40,14 @@ class Observer:
 class Keyspace:
     """The streams of all databases, including remembered ones that do not exist; `orders` has the names of each."""
 
-    __slots__ = ("collection", "databases", "deadlines", "now_ms", "observers", "orders")
+    __slots__ = ("collection", "databases", "deadlines", "now_ms", "observers", "orders", "retained")
 
     def __init__(self) -> None:
         self.databases: list[dict[bytes, Stream]] = [{} for _ in range(DATABASES)]
         self.orders = [KeyOrder() for _ in range(DATABASES)]
         self.collection = Collection()
         self.deadlines = Deadlines()
+        self.retained = RetainedKeys()
         self.now_ms = 0
         self.observers: list[Observer] = []
 
@@ -111,11 +113,18 @@ class Keyspace:
         for observer in self.observers:
             observer.before_change(key)
 
-    def schedule_expiry(self, key: Key) -> None:
-        """Recompute the expiry of a key whose state was installed other than by an effect."""
+    def schedule(self, key: Key, stream: Stream) -> None:
+        """Note what ticks have to do with this key: its expiry, and the limits of its retention."""
+        self.deadlines.schedule(key, stream.expires_ms)
+        properties = stream.properties
+        if properties is not None or self.retained.keys:
+            self.retained.schedule(key, properties is not None and properties.limits.removes())
+
+    def schedule_restored(self, key: Key) -> None:
+        """The same for a key whose state was installed other than by an effect."""
         stream = self.ensure(key)
         stream.choose_expiry()
-        self.deadlines.schedule(key, stream.expires_ms)
+        self.schedule(key, stream)
 
     # Streams that are only remembered
 
@@ -143,6 +152,11 @@ class Keyspace:
 
     def check(self) -> None:
         self.deadlines.check()
+        self.retained.check()
+        for key, stream in self.streams():
+            properties = stream.properties
+            removes = properties is not None and properties.limits.removes()
+            assert removes == (key in self.retained.keys), f"{key}: what has limits is not visited"
         self.collection.check(self.databases)
         expiring = 0
         for number, database in enumerate(self.databases):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Final
 
-from crdtstream.core.digest import numbers_of, numbers_of_position, packed
+from crdtstream.core.digest import numbers_of, numbers_of_position, numbers_of_properties, packed
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import Block, entry_checksum
 from crdtstream.core.entries.entry_tree import EntryTree
@@ -79,6 +79,8 @@ def stream_sum(key: int, stream: Stream, measures: dict[int, Measure]) -> int:
         numbers += (origin, measure.count, measure.counters, measure.checksum)
     for expiry in expiries:
         numbers += expiry
+    if stream.properties is not None:
+        numbers += numbers_of_properties(stream.properties)
     data = packed(numbers)
     for name in sorted(stream.groups):
         data += packed([len(name)]) + name + packed(numbers_of(stream.groups[name]))
@@ -112,6 +114,8 @@ def stream_hashes(stream: Stream, measures: dict[int, Measure]) -> PortionSums:
         b"entries-added": sum_of([stream.entries_added()]),
         b"expiry": sum_of([number for expiry in stream.expiries() for number in expiry]),
     }
+    if stream.properties is not None:
+        rows[b"properties"] = sum_of(numbers_of_properties(stream.properties))
     for origin, measure in measures.items():
         if measure.count:
             rows[entries_label(origin)] = measure.sum()

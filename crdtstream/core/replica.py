@@ -39,6 +39,7 @@ from crdtstream.core.local_facts import LocalFact
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
 from crdtstream.core.streams.expiry import VOID_EXPIRY
 from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.properties import VOID_VALUE
 from crdtstream.core.streams.removal_parts import PIECE_BYTES, parts_of
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.batch_budget import BatchBudget
@@ -303,14 +304,22 @@ class Replica:
         assert self.keyspace.peek(key) is not None, "an expiry for a key that does not exist"
         self._prepare(fx.ExpirySet(key, expires_ms))
 
+    def set_stream_properties(self, key: Key, values: dict[bytes, bytes]) -> None:
+        """Prepare these properties of a key; it exists, unless the values are `VOID_VALUE`."""
+        stream = self.keyspace.databases[key[0]][key[1]]
+        number = 1 if stream.properties is None else stream.properties.next_number()
+        self._prepare(fx.StreamPropertiesSet(key, number, values))
+
     def freshen(self, key: Key) -> None:
-        """Call before a write that may create the key: deletes a hidden key, and voids expiries that outlived a key."""
+        """Call before a write that may create the key: deletes a hidden key, and voids what outlived a key."""
         stream = self.keyspace.databases[key[0]].get(key[1])
         if stream is None:
             return
         if not stream.exists():
             if stream.expiries():
                 self._prepare(fx.ExpirySet(key, VOID_EXPIRY))
+            if stream.properties is not None:
+                self.set_stream_properties(key, dict.fromkeys(stream.properties.values(), VOID_VALUE))
         elif stream.is_hidden(self.keyspace.now_ms):
             self.expired_keys += 1
             self._delete(key, stream)

@@ -20,12 +20,12 @@ RANGE_BYTES: Final = 16
 INTERVAL_BYTES: Final = 32
 COUNT_BYTES: Final = 32
 START_BYTES: Final = 32
-# DEL of the target and of the source, last ID, expiry, and what made a hidden or expired key go before.
+# DEL of the target and of the source, last ID, expiry, properties, and what made a hidden or expired key go before.
 OTHER_EFFECTS: Final = 8
 
 
 def values_bytes(values: dict[bytes, bytes]) -> int:
-    """Properties of a group: names and values with their lengths."""
+    """Properties: names and values with their lengths."""
     return sum([2 * ORIGIN_BYTES + len(name) + len(value) for name, value in values.items()])
 
 

@@ -40,13 +40,15 @@ FoundEntry = tuple[int, EntryId, bytes]
 
 
 class LeftBehind:
-    """What remains to be handed over: for each key its entries in ID order and its expiry; and the groups."""
+    """What remains to be handed over: for each key its entries in ID order, its expiry and its
+    properties; and the groups."""
 
-    __slots__ = ("entries", "expiries", "groups")
+    __slots__ = ("entries", "expiries", "groups", "properties")
 
     def __init__(self) -> None:
         self.entries: dict[Key, list[OwnEntry]] = {}
         self.expiries: dict[Key, int] = {}
+        self.properties: dict[Key, dict[bytes, bytes]] = {}
         self.groups: list[tuple[Key, bytes, Position, dict[bytes, bytes]]] = []
 
     def entry_count(self) -> int:
@@ -92,8 +94,11 @@ class _Judge:
                     entries[(entry_id, entry)] = None
         if entries:
             left.entries[key] = sorted(entries)
-            if stream.expires_ms != NO_EXPIRY and (other is None or not other.exists()):
-                left.expiries[key] = stream.expires_ms
+            if other is None or not other.exists():
+                if stream.expires_ms != NO_EXPIRY:
+                    left.expiries[key] = stream.expires_ms
+                if stream.properties is not None:
+                    left.properties[key] = stream.properties.values()
         for name, group in sorted(stream.groups.items()):
             if (other is None or name not in other.groups) and self._group_stays(group):
                 left.groups.append((key, name, group.start(), lasting_values(group.properties)))
@@ -137,6 +142,8 @@ def hand_over_layer(replica: Replica, left: LeftBehind) -> Iterator[int]:
             yield block.byte_count
         if key in left.expiries and layer:
             replica.set_expiry(key, left.expiries.pop(key))
+        if key in left.properties and layer:
+            replica.set_stream_properties(key, left.properties.pop(key))
         left.entries[key] = later
         if not later:
             del left.entries[key]

@@ -36,6 +36,7 @@ from crdtstream.core.effects import (
     Position,
     StreamDeleted,
     StreamIdSet,
+    StreamPropertiesSet,
 )
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import EntryId
@@ -81,6 +82,7 @@ _MEMBER_ADMITTED: Final = 12
 # From format 4 on.
 _GROUP_PROPERTIES_SET: Final = 13
 _GROUP_RESET: Final = 14
+_STREAM_PROPERTIES_SET: Final = 15
 
 
 def effect_row(effect: Effect) -> Row:
@@ -133,8 +135,18 @@ def _acknowledged_row(effect: Acknowledged) -> Row:
 
 def _group_properties_row(effect: GroupPropertiesSet) -> Row:
     database, name = effect.key
-    creates, texts = column(flat(effect.creates)), [text for named in sorted(effect.values.items()) for text in named]
-    return (_GROUP_PROPERTIES_SET, database, name, effect.group, creates, effect.number, *text_columns(texts))
+    creates = column(flat(effect.creates))
+    row = (_GROUP_PROPERTIES_SET, database, name, effect.group, creates, effect.number)
+    return (*row, *_values_columns(effect.values))
+
+
+def _stream_properties_row(effect: StreamPropertiesSet) -> Row:
+    return (_STREAM_PROPERTIES_SET, effect.key[0], effect.key[1], effect.number, *_values_columns(effect.values))
+
+
+def _values_columns(values: dict[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Names and values by turns."""
+    return text_columns([text for named in sorted(values.items()) for text in named])
 
 
 def _group_reset_row(effect: GroupReset) -> Row:
@@ -299,10 +311,7 @@ def _read_group_reset(row: Row, _counter: int) -> GroupReset:
 
 def _read_group_properties(row: Row, _counter: int) -> GroupPropertiesSet:
     _, database, name, group, creates, number, lengths, data = row
-    texts = read_texts(lengths, data, "properties")
-    if len(texts) % 2:
-        raise CodecError("properties: a name without a value")
-    values = dict(zip(texts[0::2], texts[1::2], strict=True))
+    values = _read_values(lengths, data)
     return GroupPropertiesSet(
         read_key(database, name),
         read_bytes(group, "group"),
@@ -310,6 +319,19 @@ def _read_group_properties(row: Row, _counter: int) -> GroupPropertiesSet:
         read_counter(number, "number"),
         values,
     )
+
+
+def _read_stream_properties(row: Row, _counter: int) -> StreamPropertiesSet:
+    _, database, name, number, lengths, data = row
+    values = _read_values(lengths, data)
+    return StreamPropertiesSet(read_key(database, name), read_counter(number, "number"), values)
+
+
+def _read_values(lengths: object, data: object) -> dict[bytes, bytes]:
+    texts = read_texts(lengths, data, "properties")
+    if len(texts) % 2:
+        raise CodecError("properties: a name without a value")
+    return dict(zip(texts[0::2], texts[1::2], strict=True))
 
 
 # The number of a kind, its class, how many values its rows have, what writes them, and what reads them with the counter
@@ -331,6 +353,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     (_MEMBER_ADMITTED, MemberAdmitted, (4,), _member_admitted_row, _read_admitted),
     (_GROUP_PROPERTIES_SET, GroupPropertiesSet, (8,), _group_properties_row, _read_group_properties),
     (_GROUP_RESET, GroupReset, (8,), _group_reset_row, _read_group_reset),
+    (_STREAM_PROPERTIES_SET, StreamPropertiesSet, (6,), _stream_properties_row, _read_stream_properties),
 )
 _WRITERS: Final = {effect: write for _, effect, _, write, _ in KINDS}
 _READERS: Final = {number: (effect.__name__, sizes, read) for number, effect, sizes, _, read in KINDS}

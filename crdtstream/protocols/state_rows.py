@@ -30,10 +30,10 @@ from crdtstream.core.groups.consumer import Consumer
 from crdtstream.core.groups.create import NEVER_RESET, Create
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingEntries
-from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.groups.spans import Span
 from crdtstream.core.streams.idempotence import Producers
 from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.properties import StreamProperties, property_rows
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.entry_id import U64_MAX
@@ -52,10 +52,8 @@ from crdtstream.protocols.columns import (
     read_origin,
     read_pairs,
     read_row,
-    read_texts,
     read_u64,
     require_ascending,
-    text_columns,
 )
 from crdtstream.protocols.effect_rows import (
     intervals_column,
@@ -64,6 +62,7 @@ from crdtstream.protocols.effect_rows import (
     read_position,
 )
 from crdtstream.protocols.fact_rows import read_optional
+from crdtstream.protocols.property_rows import read_registers, read_stream_property, registers_columns
 from crdtstream.protocols.rows import Row
 
 FORMAT_VERSION: Final = 3
@@ -82,6 +81,7 @@ _GONE: Final = 11
 _BLOCK: Final = 12
 _PRODUCERS: Final = 13
 _PRODUCED: Final = 14
+_PROPERTY: Final = 15
 
 # The last one is left out where it is 0, as formats before 3 left it out.
 META_NUMBERS: Final = 19
@@ -96,10 +96,11 @@ _REPLAY: Final = 2
 
 KNOWN_FIELDS: Final[dict[type, str]] = {
     Stream: "_counters _expiring _offset _removed_top chains deleted destroyed expires_ms groups length metas producers"
-    " top trees used_ms writers",
+    " properties top trees used_ms writers",
     Producers: "_of_producer added duplicates duration_s entries_max",
     OriginMeta: "add_counter add_id added dropped_counter expires_ms expiry_counter first offset offset_counter"
     " offset_weight removed_counter removed_id set_counter set_id trimmed_to voided",
+    StreamProperties: "_registers limits",
     Group: "_acknowledged _last_unsettled _read_cursor _unsettled acked consumers creates delivered deliveries"
     " entries_read floor passed pending properties replay rules skipped withheld",
     Create: "properties reset runs start",
@@ -154,6 +155,7 @@ def capture_stream(key: Key, stream: Stream | None, position: int) -> StreamImag
     image = StreamImage([(_STREAM, database, name, position, _counters_column(stream.deleted))])
     image.rows += [(_META, origin, _meta_column(meta)) for origin, meta in stream.metas.items()]
     image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
+    image.rows += [(_PROPERTY, *row) for row in property_rows(stream.properties)]
     if stream.producers is not None:
         image.rows += _producer_rows(stream.producers)
     image.trees = [TreeImage(origin, tree) for origin, tree in stream.trees.items()]
@@ -184,6 +186,7 @@ def capture_replicated(key: Key, stream: Stream) -> StreamImage:
     image = StreamImage([(_STREAM, *key, 1, _counters_column(stream.deleted))])
     image.rows += [(_META, origin, _meta_column(meta)) for origin, meta in stream.metas.items()]
     image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
+    image.rows += [(_PROPERTY, *row) for row in property_rows(stream.properties)]
     image.trees = [TreeImage(origin, tree) for origin, tree in stream.trees.items() if tree.count]
     image.groups = [_capture_creates(group_name, group) for group_name, group in stream.groups.items()]
     return image
@@ -199,15 +202,8 @@ def _capture_creates(name: bytes, group: Group) -> GroupImage:
 def _create_row(origin: int, counter: int, create: Create) -> Row:
     row: Row = (_CREATE, origin, counter, *position_values(create.start), _sets_column(create.runs))
     if create.properties or create.reset != NEVER_RESET:
-        row = (*row, *_registers_columns(create.properties))
+        row = (*row, *registers_columns(create.properties))
     return row if create.reset == NEVER_RESET else (*row, *create.reset)
-
-
-def _registers_columns(registers: PropertyRegisters) -> tuple[bytes, bytes, bytes]:
-    """Numbers and origins by turns, then names and values by turns."""
-    rows = sorted(registers.items())
-    numbers = column([value for _, (number, origin, _) in rows for value in (number, origin)])
-    return (numbers, *text_columns([text for name, (_, _, value) in rows for text in (name, value)]))
 
 
 def _counters_column(counters: dict[int, int]) -> bytes:
@@ -295,6 +291,8 @@ class StateReader:
             self._stream.producers = _read_producers(row)
         elif kind == _PRODUCED:
             _read_produced(self._stream, row)
+        elif kind == _PROPERTY:
+            read_stream_property(self._stream, row)
         elif kind == _DESTROYED:
             _, group, values = read_row(row, 3, "destroyed group")
             self._stream.put_destroyed(read_bytes(group, "group"), _read_counters(values))
@@ -440,19 +438,11 @@ def _read_create(group: Group, row: Row) -> None:
     create = Create(read_position(default, ids))
     create.runs = _read_sets(runs, "runs")
     if len(row) > CREATE_VALUES:
-        create.properties = _read_registers(*read_row(row[CREATE_VALUES:RESET_AT], 3, "properties"))
+        create.properties = read_registers(*read_row(row[CREATE_VALUES:RESET_AT], 3, "properties"))
     if len(row) > RESET_AT:
         reset = read_row(row[RESET_AT:], 2, "reset")
         create.reset = (read_counter(reset[0], "reset"), read_origin(reset[1], "reset"))
     group.creates[(read_origin(origin, "create"), read_u64(counter, "create"))] = create
-
-
-def _read_registers(numbers: object, lengths: object, data: object) -> PropertyRegisters:
-    pairs, texts = read_pairs(numbers, "properties"), read_texts(lengths, data, "properties")
-    if len(texts) != 2 * len(pairs):
-        raise CodecError(f"properties: {len(texts)} names and values for {len(pairs)} numbers")
-    named = zip(texts[0::2], pairs, texts[1::2], strict=True)
-    return {name: (number, read_origin(origin, "property"), value) for name, (number, origin), value in named}
 
 
 def _read_intervals(group: Group, row: Row) -> None:

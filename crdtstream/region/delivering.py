@@ -26,12 +26,12 @@ NOWHERE: Final[frozenset[int]] = frozenset()
 class Delivering:
     """Of groups that one region delivers at a time. `moving`: those that are about to move away from here."""
 
-    __slots__ = ("_clock", "_hearing", "_readers", "_region", "_replica", "moving")
+    __slots__ = ("_clock", "_readers", "_region", "_replica", "hearing", "moving")
 
     def __init__(self, exchange: Exchange, clock: Clock) -> None:
         self._replica = exchange.view.replica
         self._region = exchange.view.settings.config.region
-        self._hearing = Hearing(exchange, clock)
+        self.hearing = Hearing(exchange, clock)
         self._clock = clock
         # When a consumer asked last for new entries.
         self._readers: dict[GroupKey, int] = {}
@@ -51,7 +51,7 @@ class Delivering:
 
     def awaited(self, group: Group) -> list[int]:
         """The regions that this one waits for before it delivers anything."""
-        return self._hearing.awaited_regions(self._hearing.takeover_ms(group.rules.takeover_ms))
+        return self.hearing.awaited_regions(self.hearing.takeover_ms(group.rules.takeover_ms))
 
     def read(self, key: Key, name: bytes, stream: Stream, group: Group) -> None:
         """A consumer asks for new entries."""
@@ -69,7 +69,7 @@ class Delivering:
 
     def tick(self, may_write: bool) -> None:
         """Take over what a silent region delivers, if a consumer here asks for it."""
-        self._hearing.tick()
+        self.hearing.tick()
         if not may_write:
             return
         for (key, name), asked_ms in list(self._readers.items()):
@@ -78,7 +78,7 @@ class Delivering:
             if stream is None or group is None or group.rules.is_everywhere:
                 del self._readers[(key, name)]
                 continue
-            takeover_ms = self._hearing.takeover_ms(group.rules.takeover_ms)
+            takeover_ms = self.hearing.takeover_ms(group.rules.takeover_ms)
             if self._clock.elapsed_ms - asked_ms > takeover_ms:
                 del self._readers[(key, name)]
             else:
@@ -96,7 +96,7 @@ class Delivering:
             self.give(key, name, silent, self._region)
 
     def _is_silent(self, region: int, takeover_ms: int) -> bool:
-        return region not in (self._region, ANY_REGION) and self._hearing.silent_ms(region) >= takeover_ms
+        return region not in (self._region, ANY_REGION) and self.hearing.silent_ms(region) >= takeover_ms
 
     def give(self, key: Key, name: bytes, writers: list[int], region: int) -> None:
         """From now on that region delivers what these wrote."""

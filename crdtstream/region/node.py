@@ -11,9 +11,8 @@ queue.
 
 Life cycle: `recover` for each record of the log, then `start`, then turns, then `stop`.
 
-If a command raises an unexpected exception before it prepared anything, its client gets an error and the exception is
-added to `notices`. If it had prepared something, memory and log may differ, so the exception leaves the node: the
-runtime appends nothing more, and the next start rebuilds the state from the log.
+An unexpected exception of a command that prepared nothing is an error for its client, and added to `notices`. After
+something was prepared, memory and log may differ, so it leaves the node: the next start rebuilds the state by the log.
 """
 
 from __future__ import annotations
@@ -37,6 +36,7 @@ from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
 from crdtstream.region.delivering import Delivering
 from crdtstream.region.peers import Neighbours
+from crdtstream.region.retaining import Retaining
 from crdtstream.region.serving import Serving
 from crdtstream.replication.exchange.draining import Draining
 from crdtstream.replication.exchange.exchange import Exchange
@@ -101,7 +101,7 @@ class Node:
         self.partitions = PartitionedStreams(self.context, self.exchange)
         self.context.cluster.homes = self.partitions
         self.context.cluster.delivery = self.delivering = Delivering(self.exchange, self.context.clock)
-        # What the runtime works with.
+        self.retaining = Retaining(self.context, self.exchange, self.membership, self.delivering.hearing)
         self.saving = self.context.saving
         self.statistics = self.context.statistics
         self.clients = self.context.clients
@@ -284,7 +284,7 @@ class Node:
         return self.serving.behind_bytes()
 
     def refuse(self, client_id: int, reply: bytes) -> None:
-        """Send a last reply to a client that violated the protocol, and then close its connection."""
+        """Close the connection of a client that violated the protocol, after this reply."""
         self.serving.refuse(client_id, reply)
 
     def ended(self, client_id: int) -> None:
@@ -416,6 +416,7 @@ class Node:
         self._live()
         # After `_live`: a region that has just become ready deletes its expired keys before it serves anything.
         self.serving.expire()
+        self.retaining.tick()
         self.serving.expire_waiting()
         if self.membership.admitted:
             self._forget_stable(now_ms)

@@ -88,6 +88,7 @@ class Limits:
     open_blocks_bytes_max: int = 64 << 20
     copy_entries_max: int = 100_000
     expiry_takeover_ms: int = 10_000
+    retention_takeover_ms: int = 600_000
     admission_wait_ms: int = 2_000
     expired_keys_max: int = 100
     collected_keys_max: int = 1_000

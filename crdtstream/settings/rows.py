@@ -291,6 +291,11 @@ LIMIT_GROUPS: Groups = (
                 "After this time any region deletes an expired key that its own region has not deleted.",
                 AT_ONCE,
             ),
+            row(
+                "retention_takeover_ms",
+                "What a region wrote that was silent for so long is removed by another one, where a stream has limits.",
+                AT_ONCE,
+            ),
             row("collected_keys_max", "Keys that one tick looks at for tombstones to forget.", AT_ONCE),
             row(
                 "deleted_streams_max",

@@ -16,7 +16,8 @@ from tests.commands.harness import Region, every_command
 
 # Requests that do something, of each command that touches keys; `@` is a payload of DUMP, `t` does not exist.
 REQUESTS = """
-    CRDT.STREAM SHOW s | CRDT.GROUP SHOW s g | CRDT.GROUP SET s g ACKNOWLEDGE EXACT | CRDT.GROUP GET s g
+    CRDT.STREAM SHOW s | CRDT.STREAM SET s MAXLEN 5 | CRDT.STREAM GET s | CRDT.GROUP SHOW s g
+    CRDT.GROUP SET s g ACKNOWLEDGE EXACT | CRDT.GROUP GET s g | CRDT.STREAM SET s ACKED
     CRDT.GROUP MOVE s g 1 | CRDT.GROUP RESET s g NEW | CRDT.ENTRIES s - + | XGROUP CREATE s h 0 CRDT ACKNOWLEDGE EXACT
     XADD s * f v | XADD t NOMKSTREAM * f v | XADD s MAXLEN 1 * f v | XADD s IDMP p a * f v | XDEL s 1-0
     XDELEX s DELREF IDS 1 1-0 | XACKDEL s g IDS 1 1-0 | XTRIM s MAXLEN 1 ACKED | XLEN s | XRANGE s - + | XREVRANGE s + -

@@ -23,8 +23,10 @@ from crdtstream.core.local_facts import (
 )
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.properties import MAX_AGE, MAX_LENGTH
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.streams.stream_copy import copy_stream
+from crdtstream.core.streams.trimming import below, trimmable
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id
 from crdtstream.core.values.origin_intervals import OriginIntervals
@@ -59,6 +61,7 @@ WEIGHTS = {
     "set_id": 1,
     "expire": 1,
     "persist": 1,
+    "limit": 2,
     "copy": 1,
     "sync": 5,
     "join": 1,
@@ -223,9 +226,9 @@ def perform_on(replica: Replica, key: Key, stream: Stream, operation: str, a: in
     if operation == "del":
         replica.delete_stream(key)
     elif operation == "trim":
-        replica.remove_entries(key, stream.trimmable(a % 4), True, None)
+        replica.remove_entries(key, trimmable(stream, a % 4), True, None)
     elif operation == "minid":
-        replica.remove_entries(key, stream.below((a % 6, 0)), True, None)
+        replica.remove_entries(key, below(stream, (a % 6, 0)), True, None)
     elif operation == "del_entry":
         ids = ids_of(stream)
         if ids:
@@ -244,6 +247,9 @@ def perform_on(replica: Replica, key: Key, stream: Stream, operation: str, a: in
         replica.set_expiry(key, replica.keyspace.now_ms + b % 9)
     elif operation == "persist":
         replica.set_expiry(key, NO_EXPIRY)
+    elif operation == "limit":
+        name = (MAX_LENGTH, MAX_AGE)[a % 2]
+        replica.set_stream_properties(key, {name: b"%d" % (b % 3)})
     elif operation == "copy":
         target = KEYS[1] if key == KEYS[0] else KEYS[0]
         (copy_whole if b % 2 else copy_stream)(replica, stream, target)

@@ -12,6 +12,7 @@ from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.joining import forgotten_adds
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.trimming import trimmable
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import decode_batch, encode_batch
 from tests.core.histories import copied, join
@@ -59,7 +60,7 @@ class Cluster:
             ranges = {origin: tree.counter_ranges() for origin, tree in stream.trees.items() if tree.count}
             replica.remove_entries(key, ranges, False, stream.top)
         elif action == "trim":
-            replica.remove_entries(key, stream.trimmable(1), True, None)
+            replica.remove_entries(key, trimmable(stream, 1), True, None)
         elif action == "set":
             replica.set_id(key, (stream.top[0] + 1, 0), 7, None)
 

@@ -13,6 +13,7 @@ from crdtstream.core.effects import Batch, Position
 from crdtstream.core.local_facts import ConsumerCreated, EntriesDelivered, PositionSet
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.expiry import NO_EXPIRY
+from crdtstream.core.streams.trimming import trimmable
 from crdtstream.core.values.origin_intervals import OriginIntervals
 from crdtstream.protocols.codec import decode_batch, encode_batch
 
@@ -189,7 +190,7 @@ def perform(replica: Replica, step: str, clock: int) -> None:
     elif step in ("remove", "trim"):
         top = stream.first_entry()
         removed = None if step == "trim" or top is None else top[0]
-        replica.remove_entries(KEY, stream.trimmable(stream.length - 1), step == "trim", removed)
+        replica.remove_entries(KEY, trimmable(stream, stream.length - 1), step == "trim", removed)
     elif step == "read" and GROUP in stream.groups:
         delivery = stream.groups[GROUP].next_entries(stream.chains, 2)
         replica.record(EntriesDelivered(KEY, GROUP, b"c", clock, delivery.intervals, True, 0))

@@ -8,6 +8,7 @@ from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.group import Group
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.properties import property_rows
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.values.intervals import IntervalSet
@@ -24,6 +25,7 @@ def visible(replica: Replica) -> View:
         "vector": replica.applied.vector.as_dict(),
         "digest": digest_replica(replica),
         "deadlines": sorted(replica.keyspace.deadlines.times.items()),
+        "retained": sorted(replica.keyspace.retained.keys),
         "streams": {key: visible_stream(stream) for key, stream in streams if stream.exists()},
     }
 
@@ -31,7 +33,7 @@ def visible(replica: Replica) -> View:
 def visible_stream(stream: Stream) -> tuple[object, ...]:
     entries = [(row, stream.trees[row[1]].find(row[0])) for row in ids_of(stream)]
     numbers = (stream.length, stream.top, stream.entries_added(), stream.max_deleted(), stream.expiries())
-    return (entries, groups_view(stream), numbers)
+    return (entries, groups_view(stream), numbers, property_rows(stream.properties))
 
 
 def replicated(replica: Replica) -> View:
@@ -44,7 +46,7 @@ def remembered_of(stream: Stream) -> tuple[object, ...]:
     empty = meta_view(OriginMeta())
     metas = {origin: meta_view(meta) for origin, meta in sorted(stream.metas.items()) if meta_view(meta) != empty}
     destroyed = {name: sorted(tombstones.items()) for name, tombstones in sorted(stream.destroyed.items())}
-    return (metas, sorted(stream.deleted.items()), destroyed)
+    return (metas, sorted(stream.deleted.items()), destroyed, property_rows(stream.properties))
 
 
 def meta_view(meta: OriginMeta) -> View:

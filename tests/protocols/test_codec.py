@@ -122,6 +122,7 @@ def single_effects() -> st.SearchStrategy[Effect]:
         st.builds(fx.GroupCreated, keys, names, positions, st.integers(-1, 3)),
         st.builds(fx.GroupDestroyed, keys, names),
         st.builds(fx.ExpirySet, keys, u64),
+        st.builds(fx.StreamPropertiesSet, keys, counters, st.dictionaries(names, names, max_size=3)),
         st.builds(fx.AddCounted, keys, st.just(1), st.just(0)),
         st.builds(fx.MemberJoined, origins),
         st.builds(evicted, origins, u64, st.none() | random_bits),

@@ -14,6 +14,7 @@ from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.group import Group
 from crdtstream.core.streams.idempotence import Producers
 from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.properties import StreamProperties
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.intervals import IntervalSet
@@ -71,6 +72,9 @@ def full_stream() -> Stream:
     stream.trees.of(258)
     stream.put_group(b"g", full_group())
     stream.producers = full_producers()
+    stream.properties = StreamProperties()
+    stream.properties.add((b"maxlen", 258, 2**63, 7, b"12"))
+    stream.properties.add((b"", 1, 1, 2**64 - 1, b"\xff"))
     stream.put_group(b"h", Group((1, 9), Position(), -1))
     stream.derive()
     assert stream.length == 193

@@ -101,7 +101,7 @@ def _settled_slices(stream: Stream, origin: int, end: EntryId, count: int, alone
     """The first `count` settled entries of one origin."""
     settled: list[Slice] = []
     groups = list(stream.groups.values())
-    for low, high in _passed_by_all(groups, origin, end, alone):
+    for low, high in _passed_by_all(groups, origin, ID_MIN, end, alone):
         for part in stream.trees[origin].slices(next_id(low) or ID_MAX, high, -1, False):
             for piece in _unpending(part, groups, origin):
                 settled.append(Slice(piece.block, piece.low, min(piece.high, piece.low + count)))
@@ -111,9 +111,28 @@ def _settled_slices(stream: Stream, origin: int, end: EntryId, count: int, alone
     return settled
 
 
-def _passed_by_all(groups: list[Group], origin: int, end: EntryId, alone: bool) -> list[Interval]:
-    """The intervals up to `end` that hold only what no group will deliver any more."""
-    passed = IntervalSet.of([(ID_MIN, end)])
+def settled_slices(
+    stream: Stream, origin: int, above: EntryId, end: EntryId, entries_max: int, alone: bool
+) -> tuple[list[Slice], EntryId]:
+    """The settled entries of one origin in (above, end], as far as looking at `entries_max` entries finds them; and the
+    ID up to which was looked, `ID_MIN` if to the end.
+    """
+    settled: list[Slice] = []
+    groups = list(stream.groups.values())
+    if not groups or above >= end:
+        return settled, ID_MIN
+    for low, high in _passed_by_all(groups, origin, above, end, alone):
+        for part in stream.trees[origin].slices(next_id(low) or ID_MAX, high, entries_max, False):
+            settled += _unpending(part, groups, origin)
+            entries_max -= part.count()
+            if entries_max <= 0:
+                return settled, part.block.id_at(part.high - 1)
+    return settled, ID_MIN
+
+
+def _passed_by_all(groups: list[Group], origin: int, above: EntryId, end: EntryId, alone: bool) -> list[Interval]:
+    """The intervals in (above, end] that hold only what no group will deliver any more."""
+    passed = IntervalSet.of([(above, end)])
     for group in groups:
         passed = passed.intersection(_passed_by(group, origin, alone))
     return passed.pairs()

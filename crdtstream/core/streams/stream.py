@@ -13,7 +13,7 @@ dot of the count's last add.
 
 An expiry is also a register, but setting it replaces other origins' expiries that the context covers: see
 core/streams/expiry.py. It does not keep a key alive. It may outlive the key, if a DEL that did not see it removed the
-rest; a write that recreates the key voids it first.
+rest; a write that recreates the key voids it first. So do properties: see core/streams/properties.py.
 
 Group tombstones: a create survives only if its context covers every destroy of that group and every DEL of that key;
 for each origin the highest counter stands for all of them.
@@ -32,7 +32,6 @@ from crdtstream.core.entries.merging import ChainRange
 from crdtstream.core.entries.range_reading import (
     add_dots,
     chain_ranges_of,
-    counts_of_oldest,
     held_in,
     read_chain_ranges,
 )
@@ -41,6 +40,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.streams.idempotence import Producers
 from crdtstream.core.streams.origin_meta import OriginMeta
+from crdtstream.core.streams.properties import StreamProperties, without_voided
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.chain import Chains
@@ -76,6 +76,7 @@ class Stream:
         "length",
         "metas",
         "producers",
+        "properties",
         "top",
         "trees",
         "used_ms",
@@ -100,6 +101,8 @@ class Stream:
         self._counters: Counters | None = None
         # Local; None if nobody ever added idempotently here.
         self.producers: Producers | None = None
+        # None if none is set.
+        self.properties: StreamProperties | None = None
 
     # Reading
 
@@ -329,6 +332,8 @@ class Stream:
         self._choose_trees()
         self.choose_registers()
         self.choose_expiry()
+        if self.properties is not None:
+            self.properties = without_voided(self.properties, context)
         if not self.exists():
             self.producers = None
 
@@ -442,24 +447,6 @@ class Stream:
         for group in self.groups.values():
             group.reset_cursor()
 
-    # Trimming
-
-    def trimmable(self, keep: int) -> dict[int, list[CounterRange]]:
-        """The counters of the oldest entries in merged order, so that `keep` entries remain."""
-        surplus = self.length - keep
-        if surplus <= 0:
-            return {}
-        if len(self.chains.all) == 1 and surplus <= self.chains.all[0].extents[0].count:
-            tree = self.chains.all[0].extents[0]
-            return {tree.origin: tree.first_counters(surplus)}
-        oldest = counts_of_oldest(self.chains, surplus)
-        return {origin: self.trees[origin].first_counters(count) for origin, count in sorted(oldest.items())}
-
-    def below(self, entry_id: EntryId) -> dict[int, list[CounterRange]]:
-        """The counters of the entries with IDs below this one."""
-        found = {origin: self.trees[origin].counters_below(entry_id) for origin in sorted(self.trees)}
-        return {origin: pieces for origin, pieces in found.items() if pieces}
-
     # Invariants
 
     def check(self) -> None:
@@ -479,6 +466,8 @@ class Stream:
             assert (meta.added > meta.voided) == (meta.add_counter > 0), f"origin {origin}: count and last add disagree"
         if self.producers is not None:
             self.producers.check()
+        if self.properties is not None:
+            self.properties.check()
         for group in self.groups.values():
             group.check()
             group.check_cursor(self.chains, self.trees)

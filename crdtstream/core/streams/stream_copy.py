@@ -1,8 +1,9 @@
 """Copying a stream: RENAME and COPY write the merged entries into the local origin's tree of the target.
 
-The copy has one entry for each ID (of duplicates the lowest origin's), and the last ID, entries-added, max-deleted ID
-and expiry of the source as this region sees it; groups are not copied. The copy counts as an add even when it is empty.
-An existing target is deleted first. Everything is prepared within one turn, so other regions apply it as a whole.
+The copy has one entry for each ID (of duplicates the lowest origin's), and the last ID, entries-added, max-deleted ID,
+expiry and properties of the source as this region sees it; groups are not copied. The copy counts as an add even when
+it is empty. An existing target is deleted first. Everything is prepared within one turn, so other regions apply it as a
+whole.
 
 If two regions concurrently copy one stream to the same name, both copies stay: each ID then exists twice, once in each
 region's tree. What other regions concurrently write to the source stays in the source.
@@ -34,6 +35,8 @@ def copy_stream(replica: Replica, source: Stream, target: Key) -> None:
     replica.set_id(target, last_id(replica, source, target), source.entries_added(), max_deleted)
     if source.expires_ms != NO_EXPIRY:
         replica.set_expiry(target, source.expires_ms)
+    if source.properties is not None:
+        replica.set_stream_properties(target, source.properties.values())
 
 
 def last_id(replica: Replica, source: Stream, target: Key) -> EntryId:

@@ -151,6 +151,7 @@ def replication_families(node: Node) -> Iterator[Metric]:
     yield gauges("inbound_lacking_seconds", meaning, ("lacking",), rows)
     rows = [((kind,), float(count)) for kind, count in context.replica.applied.conflicts.counts.items()]
     yield counters("conflicts_total", "What met without having seen each other, since the start.", ("kind",), rows)
+    yield from retention_families(context)
     start_over = context.cluster.start_over
     if start_over is not None:
         yield counter("start_overs_total", "How often the region took another's state.", start_over.count)
@@ -167,6 +168,15 @@ def replication_families(node: Node) -> Iterator[Metric]:
 
 def levels_of(event: Event) -> tuple[str, ...]:
     return (WARNING, ERROR) if event.level == AS_GIVEN else (event.level,)
+
+
+def retention_families(context: Context) -> Iterator[Metric]:
+    removed = [((reason.decode(),), counts) for reason, counts in context.replica.keyspace.retained.removed.items()]
+    meaning = "Entries that this region removed because a stream has limits, since the start."
+    entries = [(label, entries) for label, (entries, _) in removed]
+    yield counters("retention_removed_entries_total", meaning, ("reason",), entries)
+    sizes = [(label, byte_count) for label, (_, byte_count) in removed]
+    yield counters("retention_removed_bytes_total", "The bytes of these entries.", ("reason",), sizes)
 
 
 def bulk_families(node: Node, bulk: BulkServer | None) -> Iterator[Metric]:

@@ -19,6 +19,7 @@ from crdtstream.core.entries.range_reading import count_through
 from crdtstream.core.entries.seen import SeenEntries
 from crdtstream.core.groups.positions import set_position
 from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.trimming import trimmable
 from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from tests.effort import examples
@@ -88,7 +89,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(keep=st.integers(0, 12))
     def trim(self, keep: int) -> None:
-        ranges = self.stream.trimmable(keep)
+        ranges = trimmable(self.stream, keep)
         left = self.rows[max(len(self.rows) - keep, 0) :]
         gone = {(row.origin, row.counter) for row in self.rows} - {(row.origin, row.counter) for row in left}
         assert gone == {

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.deleted_streams import FORGOTTEN
+from crdtstream.core.streams.trimming import trimmable
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.whole_state import WholeState
 from tests.core.histories import ALL, copied, streams_of
@@ -146,7 +147,7 @@ def test_a_reader_that_was_here_after_each_step_loses_what_it_did_not_read(steps
             replica.drain()
             unread.pop()
         elif name == "trim" and replica.keyspace.find(X) is not None:
-            replica.remove_entries(X, replica.keyspace.databases[0][b"x"].trimmable(0), True, None)
+            replica.remove_entries(X, trimmable(replica.keyspace.databases[0][b"x"], 0), True, None)
             replica.drain()
             lost, unread = lost or bool(unread), []
         elif name == "collect":

@@ -10,6 +10,7 @@ from crdtstream.core.effects import Key, Position
 from crdtstream.core.local_facts import EntriesDelivered
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.deleted_streams import FORGOTTEN
+from crdtstream.core.streams.trimming import trimmable
 from crdtstream.protocols.transfer_rows import TransferReader
 from crdtstream.replication.transfer.snapshot import Snapshot
 
@@ -45,11 +46,11 @@ def act_on(replica: Replica, key: Key, kind: str, count: int) -> None:
     stream = replica.keyspace.find(key)
     assert stream is not None
     if kind == "trim":
-        replica.remove_entries(key, stream.trimmable(count), True, None)
+        replica.remove_entries(key, trimmable(stream, count), True, None)
     elif kind == "remove" and stream.length:
         first = stream.first_entry()
         assert first is not None
-        replica.remove_entries(key, stream.trimmable(stream.length - 1), False, first[0])
+        replica.remove_entries(key, trimmable(stream, stream.length - 1), False, first[0])
     elif kind == "expire":
         replica.set_expiry(key, count)
     elif kind == "read" and b"g" in stream.groups:
