@@ -2,47 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from crdtstream.core.values.entry_id import LIBERAL
-from crdtstream.settings.config import Limits
-from simulations.cluster import Cluster
+from tests.group_delivery import ALL, TAKEOVER_MS, ask, away, back, formed, read, say
 from tests.state_transfers import assert_equal
-
-LIMITS = Limits(heartbeat_ms=100, peer_timeout_ms=1_000, segment_bytes_max=1 << 16)
-TAKEOVER_MS = 1_000
-
-
-def ask(cluster: Cluster, number: int, line: str) -> bytes | None:
-    return cluster.execute(number, line.encode().split())
-
-
-def say(cluster: Cluster, number: int, line: str) -> bytes:
-    reply = ask(cluster, number, line)
-    assert reply is not None, f"{line} waits"
-    return reply
-
-
-def formed(properties: str, regions: int = 3) -> Cluster:
-    """Each region n has added n-1 to n-3, and all hear each other."""
-    cluster = Cluster(regions, LIBERAL, limits=LIMITS)
-    for number in cluster.machines:
-        for index in (1, 2, 3):
-            say(cluster, number, f"XADD s {number}-{index} f v")
-    cluster.live(1_000)
-    assert say(cluster, 1, f"XGROUP CREATE s g 0 CRDT {properties}") == b"+OK\r\n"
-    cluster.live(1_000)
-    return cluster
-
-
-def read(cluster: Cluster, number: int, count: int = 100, consumer: str = "c") -> list[str]:
-    reply = say(cluster, number, f"XREADGROUP GROUP g {consumer} COUNT {count} STREAMS s >")
-    return re.findall(r"\d+-\d+(?=\r)", reply.decode())
-
-
-ALL = [f"{number}-{index}" for number in (1, 2, 3) for index in (1, 2, 3)]
 
 
 def test_the_owner_delivers_and_others_answer_nil() -> None:
@@ -124,22 +87,44 @@ def test_force_leaves_pending_entries_behind() -> None:
     assert say(cluster, 1, "XGROUP SETID s g 0").startswith(b"-ERR another region delivers this group")
 
 
-def test_a_move_sent_elsewhere_names_the_region_that_delivers() -> None:
+def test_a_move_sent_elsewhere_while_the_region_that_delivers_cannot_be_reached_names_it() -> None:
     cluster = formed("DELIVER OWNER 1")
-    assert say(cluster, 2, "CRDT.GROUP MOVE s g 2").startswith(b"-ERR region region1 (1) delivers this group")
+    away(cluster, 1)
+    reply = say(cluster, 2, "CRDT.GROUP MOVE s g 2")
+    assert reply.startswith(b"-ERR region region1 (1) delivers this group and cannot be reached")
     assert say(cluster, 2, "CRDT.GROUP MOVE s g 2 FORCE") == b"+OK\r\n"
+    back(cluster, 1)
     cluster.live(300)
     assert read(cluster, 1) == [] and read(cluster, 2) == ALL
 
 
-def away(cluster: Cluster, number: int) -> None:
-    for other in set(cluster.machines) - {number}:
-        cluster.cut(number, other)
+def test_a_blocked_reader_sleeps_until_the_answer_can_change() -> None:
+    """It is woken by the record, and by a region that takes over; nothing else makes it look again."""
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    assert ask(cluster, 2, "XREADGROUP GROUP g c BLOCK 60000 STREAMS s >") is None
+    [waiter] = cluster.node(2).context.parking.all()
+    cluster.live(500)
+    assert waiter.deadline_ms == waiter.end_ms, "no clock wakes it before its own end"
+    away(cluster, 1)
+    cluster.live(3 * TAKEOVER_MS)
+    reply = cluster.pop_reply(2)
+    assert reply is not None and all(name.encode() in reply for name in ALL), (
+        "a blocked reader makes its region take over"
+    )
 
 
-def back(cluster: Cluster, number: int) -> None:
-    for other in set(cluster.machines) - {number}:
-        cluster.heal(number, other)
+@pytest.mark.parametrize("properties", ["DELIVER OWNER 1 ORDER ALL", "ORDER ALL"])
+def test_a_blocked_reader_is_woken_in_order(properties: str) -> None:
+    cluster = formed(properties)
+    read(cluster, 1, 2, "c")
+    assert ask(cluster, 1, "XREADGROUP GROUP g d BLOCK 60000 STREAMS s >") is None
+    cluster.live(200)
+    machine = cluster.machines[1]
+    machine.connect(7, cluster.clock_ms(1))
+    machine.execute(b"XACK s g 1-1 1-2".split(), cluster.clock_ms(1), 7)
+    cluster.live(200)
+    reply = cluster.pop_reply(1)
+    assert reply is not None and b"1-3" in reply
 
 
 def test_a_region_with_a_reader_takes_over_from_a_silent_one() -> None:

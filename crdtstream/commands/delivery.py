@@ -14,15 +14,13 @@ from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from crdtstream.core.values.origin_intervals import NOTHING
 from crdtstream.protocols import replies
 
-# How often a reader that waits looks whether its region delivers now, in milliseconds.
-LOOK_AGAIN_MS: Final = 100
 NO_DELIVERY: Final = Delivery(0, [], NOTHING, [])
 
 
 def look(context: Context, key: Key, name: bytes, stream: Stream, group: Group, for_new: bool) -> None:
     """Withhold what another region delivers; `for_new`: a consumer asks for new entries."""
     delivery = context.cluster.delivery
-    if delivery is None or (group.rules.is_everywhere and not group.withheld):
+    if delivery is None or (group.rules.is_everywhere and not group.withheld and not group.rules.ordered):
         return
     if for_new:
         delivery.read(key, name, stream, group)
@@ -30,18 +28,10 @@ def look(context: Context, key: Key, name: bytes, stream: Stream, group: Group, 
         delivery.look(stream, group)
 
 
-def has_deliverer(context: Context, key: Key, name: bytes) -> bool:
-    stream = context.replica.keyspace.find(key)
-    group = None if stream is None else stream.groups.get(name)
-    return group is not None and not group.rules.is_everywhere
-
-
 def may_read(context: Context, key: Key, name: bytes, stream: Stream, group: Group, consumer: bytes) -> bool:
     """True if this consumer may get new entries: the group does not move, and in order nobody else holds any."""
     delivery = context.cluster.delivery
-    move = None if delivery is None else delivery.moving.get((key, name))
-    # A client that is gone, or was unblocked, moves nothing.
-    if move is not None and context.parking.waiters.get(move.client.id) is move:
+    if delivery is not None and delivery.is_moving(key, name):
         return False
     return not (group.rules.ordered and is_held_by_others(stream, group, consumer))
 

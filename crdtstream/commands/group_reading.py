@@ -13,7 +13,7 @@ from typing import Final
 
 from crdtstream.commands import arguments
 from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
-from crdtstream.commands.delivery import LOOK_AGAIN_MS, NO_DELIVERY, has_deliverer, live_pending, look, may_read
+from crdtstream.commands.delivery import NO_DELIVERY, live_pending, look, may_read
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyBudget, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
@@ -190,9 +190,6 @@ class GroupReader(Waiter):
         delivered from now on.
         """
         claim_ms = self.options.claim_ms
-        if NEW in self.after and any(has_deliverer(context, key, self.options.group) for key in self.keys):
-            # Who delivers depends on silences, too: no key changes then.
-            claim_ms = LOOK_AGAIN_MS if claim_ms == NO_CLAIM else min(claim_ms, LOOK_AGAIN_MS)
         if claim_ms == NO_CLAIM or NEW not in self.after:
             return self.end_ms
         retry_ms = context.now_ms + claim_ms

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from crdtstream.connections.moves import MoveAnswer, MoveOrder
 from crdtstream.connections.parking import Parked
 from crdtstream.core.applying import Applied
 from crdtstream.core.effects import Key
@@ -240,11 +241,24 @@ class DeliveryPort(Protocol):
     def give(self, key: Key, name: bytes, writers: list[int], region: int) -> None:
         """From now on that region delivers what these wrote."""
 
-    @property
-    def moving(self) -> dict[tuple[Key, bytes], Parked]:
-        """The groups that are about to move away, and the client that waits for it: as long as it does, consumers get
-        nothing new of them.
-        """
+    def is_moving(self, key: Key, name: bytes) -> bool:
+        """True while a move of the group away from here waits: consumers get nothing new of it."""
+
+    def start_moving(self, order: MoveOrder, waiter: Parked) -> None:
+        """The group is about to move away, as long as this client waits."""
+
+    def stop_moving(self, order: MoveOrder) -> None: ...
+
+    # Moves at another region
+
+    def can_ask(self, region: int, order: MoveOrder) -> bool:
+        """True if that region can be asked to make the move."""
+
+    def ask(self, region: int, order: MoveOrder, waiter: Parked) -> int:
+        """Let that region make the move, as long as this client waits; returns the number of the call."""
+
+    def answer_to(self, number: int) -> MoveAnswer | None:
+        """What came back; None while nothing has."""
 
 
 class ClusterPorts:

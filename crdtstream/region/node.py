@@ -100,7 +100,7 @@ class Node:
         self.stages = Stages()
         self.partitions = PartitionedStreams(self.context, self.exchange)
         self.context.cluster.homes = self.partitions
-        self.context.cluster.delivery = self.delivering = Delivering(self.exchange, self.context.clock)
+        self.context.cluster.delivery = self.delivering = Delivering(self.exchange, self.context)
         self.retaining = Retaining(self.context, self.exchange, self.membership, self.delivering.hearing)
         self.saving = self.context.saving
         self.statistics = self.context.statistics
@@ -447,8 +447,7 @@ class Node:
             self.serving.wake_keyless()
         self._close_turn()
         records = self.turn.end()
-        if self.exchange.forwarding.answers:
-            self.exchange.forwarding.end_turn(self.turn.last_position)
+        self.exchange.forwarding.end_turn(self.turn.last_position)
         if self.exchange.transfers.wanted and not records:
             self.exchange.capture_snapshots()
         if records and not self.outputs.holds:
@@ -466,6 +465,8 @@ class Node:
         return replaced or changes != self._member_changes
 
     def _close_turn(self) -> None:
+        if self.delivering.calls.is_due() and self.delivering.calls.advance():
+            self.serving.wake_keyless()
         if self.context.parking.waiters:
             self.serving.wake()
         elif self.context.watches.by_key:

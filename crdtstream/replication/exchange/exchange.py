@@ -22,6 +22,7 @@ from crdtstream.replication.exchange.arrivals import Arrivals
 from crdtstream.replication.exchange.dropped_progress import progress_dropped, tick_unheard
 from crdtstream.replication.exchange.peer_reports import PeerReports
 from crdtstream.replication.exchange.unfinished_batches import bound_unfinished, tick_unfinished
+from crdtstream.replication.links.forwarding import CallReplies
 from crdtstream.replication.links.greeting import check_hello, make_hello, outgrown, refusal
 from crdtstream.replication.links.handover import Handover
 from crdtstream.replication.links.received import Heard
@@ -428,14 +429,17 @@ class Exchange:
 
     # Calls
 
-    def ask(self, region: int, payload: bytes, now_ms: int) -> int:
-        """Ask that region to carry out something; returns the number of the call. Its reply is None without a link."""
-        number = self.forwarding.next_number()
+    def ask(self, region: int, payload: bytes, now_ms: int, more_ms: int = 0, into: CallReplies | None = None) -> int:
+        """Ask that region to carry out something, which may take so much longer; returns the number of the call. Its
+        reply, None without a link, is for partitions, or goes `into` another list.
+        """
+        number, replies = self.forwarding.next_number(), self.forwarding.replies if into is None else into
         links = [link for link, one in self._links.items() if one.is_open and one.peer_region == region]
         if links:
-            self.forwarding.ask(number, links[-1], payload, now_ms + self._settings.limits.forward_timeout_ms)
+            end_ms = now_ms + self._settings.limits.forward_timeout_ms + more_ms
+            self.forwarding.ask(number, links[-1], payload, end_ms, replies)
         else:
-            self.forwarding.replies.append((number, None))
+            replies.append((number, None))
         return number
 
     # For display

@@ -17,6 +17,8 @@ OVERHEAD_BYTES: Final = 16
 MESSAGE_SHARE: Final = 2
 # Of a reply whose turn has not ended.
 UNSEALED: Final = -1
+# The number of a call that has ended, and what came back.
+CallReplies = list[tuple[int, bytes | None]]
 
 
 class Queued:
@@ -43,17 +45,19 @@ class Arrived:
 
 class Forwarding:
     """The calls in both directions of all links. `replies`: the number of each own call that has ended, and what came
-    back, None if nothing did.
+    back, None if nothing did. `apart`: calls that begin with these bytes, which another part of the region carries out;
+    that part also has replies of its own.
     """
 
-    __slots__ = ("_bounds", "_calls", "_last", "_waiting", "answers", "arrived", "replies")
+    __slots__ = ("_bounds", "_calls", "_last", "_waiting", "answers", "apart", "arrived", "replies")
 
     def __init__(self) -> None:
         self.arrived: list[Arrived] = []
-        self.replies: list[tuple[int, bytes | None]] = []
+        self.apart: dict[bytes, list[Arrived]] = {}
+        self.replies: CallReplies = []
         self._last = 0
-        # Own calls without a reply: number -> link and deadline.
-        self._waiting: dict[int, tuple[int, int]] = {}
+        # Own calls without a reply: number -> link, deadline, and where the reply goes.
+        self._waiting: dict[int, tuple[int, int, CallReplies]] = {}
         self._calls: dict[int, list[Queued]] = {}
         self.answers: dict[int, list[Queued]] = {}
         # Link -> the peer's region, and the size of a message that it takes.
@@ -76,36 +80,44 @@ class Forwarding:
         """The same for a reply over this link."""
         return min(message_bytes_max, self._bounds.get(link, (0, message_bytes_max))[1]) // MESSAGE_SHARE
 
+    def is_open(self, link: int) -> bool:
+        return link in self._bounds
+
     # Own calls
 
     def next_number(self) -> int:
         self._last += 1
         return self._last
 
-    def ask(self, number: int, link: int, payload: bytes, deadline_ms: int) -> None:
-        self._waiting[number] = (link, deadline_ms)
+    def ask(self, number: int, link: int, payload: bytes, deadline_ms: int, replies: CallReplies | None = None) -> None:
+        self._waiting[number] = (link, deadline_ms, self.replies if replies is None else replies)
         self._calls.setdefault(link, []).append(Queued(number, payload, 0))
 
     def receive_answer(self, link: int, number: int, payload: bytes) -> None:
         """A reply that nobody waits for any more is dropped."""
-        if self._waiting.get(number, (-1, 0))[0] == link:
+        waiting = self._waiting.get(number)
+        if waiting is not None and waiting[0] == link:
             self._end(number, payload)
 
     def _end(self, number: int, payload: bytes | None) -> None:
-        del self._waiting[number]
-        self.replies.append((number, payload))
+        self._waiting.pop(number)[2].append((number, payload))
 
     def tick(self, now_ms: int) -> None:
-        for number in [number for number, (_, deadline_ms) in self._waiting.items() if deadline_ms <= now_ms]:
+        for number in [number for number, (_, deadline_ms, _) in self._waiting.items() if deadline_ms <= now_ms]:
             self._end(number, None)
 
-    def drain_replies(self) -> list[tuple[int, bytes | None]]:
-        taken, self.replies = self.replies, []
+    def drain_replies(self) -> CallReplies:
+        taken = self.replies[:]
+        self.replies.clear()
         return taken
 
     # Calls of peers
 
     def receive_call(self, link: int, number: int, payload: bytes) -> None:
+        for prefix, calls in self.apart.items():
+            if payload.startswith(prefix):
+                calls.append(Arrived(link, number, payload))
+                return
         self.arrived.append(Arrived(link, number, payload))
 
     def drain_arrived(self) -> list[Arrived]:
@@ -141,8 +153,9 @@ class Forwarding:
         self._calls.pop(link, None)
         self.answers.pop(link, None)
         self._bounds.pop(link, None)
-        self.arrived = [call for call in self.arrived if call.link != link]
-        for number in [number for number, (asked, _) in self._waiting.items() if asked == link]:
+        for calls in (self.arrived, *self.apart.values()):
+            calls[:] = [call for call in calls if call.link != link]
+        for number in [number for number, (asked, _, _) in self._waiting.items() if asked == link]:
             self._end(number, None)
 
     def check(self) -> None:

@@ -104,3 +104,20 @@ def test_what_the_peer_takes_bounds_calls_and_replies() -> None:
     assert (forwarding.payload_max(3, 1_000), forwarding.payload_max(2, 400)) == (500, 200)
     forwarding.leave(1)
     assert forwarding.payload_max(2, 1_000) == 500
+
+
+def test_calls_of_another_part_are_kept_apart_and_so_are_its_replies() -> None:
+    forwarding = Forwarding()
+    apart = forwarding.apart[b"apart:"] = []
+    forwarding.receive_call(1, 7, b"apart:1")
+    forwarding.receive_call(1, 8, b"1")
+    forwarding.receive_call(2, 9, b"apart:2")
+    assert [call.number for call in forwarding.drain_arrived()] == [8]
+    assert [call.number for call in apart] == [7, 9]
+    forwarding.leave(1)
+    assert [call.number for call in apart] == [9]
+    replies: list[tuple[int, bytes | None]] = []
+    number = forwarding.next_number()
+    forwarding.ask(number, 2, b"p", 100, replies)
+    forwarding.receive_answer(2, number, b"r")
+    assert replies == [(number, b"r")] and forwarding.drain_replies() == []
