@@ -22,6 +22,13 @@ def say(cluster: Cluster, number: int, line: str) -> bytes:
     return reply
 
 
+def assert_refused(cluster: Cluster, line: str, text: str) -> None:
+    """The first region refuses this with an error that begins so, and nothing is changed."""
+    before = cluster.node(1).replica.applied.vector.copy()
+    assert say(cluster, 1, line).startswith(b"-" + text.encode())
+    assert cluster.node(1).replica.applied.vector == before
+
+
 def formed(properties: str, regions: int = 3) -> Cluster:
     """Each region n has added n-1 to n-3, and all hear each other."""
     cluster = Cluster(regions, LIBERAL, limits=LIMITS)

@@ -8,15 +8,10 @@ from crdtstream.core.values.entry_id import LIBERAL
 from crdtstream.protocols.codec import FORMAT_VERSION
 from crdtstream.replication.links.greeting import Versions
 from simulations.cluster import Cluster
+from tests.group_delivery import assert_refused, say
 from tests.state_transfers import LIMITS, assert_equal, cut_log, settle
 
 OLD = FORMAT_VERSION - 1
-
-
-def say(cluster: Cluster, number: int, line: str) -> bytes:
-    reply = cluster.execute(number, line.encode().split())
-    assert reply is not None, f"{line} waits"
-    return reply
 
 
 def formed(regions: int = 2) -> Cluster:
@@ -131,10 +126,7 @@ def test_properties_survive_restarts_and_state_transfers() -> None:
     ],
 )
 def test_bad_input_changes_nothing(line: str, text: str) -> None:
-    cluster = formed()
-    before = cluster.node(1).replica.applied.vector.copy()
-    assert say(cluster, 1, line).startswith(b"-" + text.encode())
-    assert cluster.node(1).replica.applied.vector == before
+    assert_refused(formed(), line, text)
 
 
 # Formats

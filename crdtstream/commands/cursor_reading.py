@@ -125,11 +125,10 @@ def all_hold(context: Context) -> bool:
     """
     applied, progress = context.replica.applied, context.cluster.progress
     held = {region_of(applied.origin)}
-    for member in applied.members.joined():
-        if member != applied.origin:
-            if not progress.holds_all(member, applied.vector):
-                return False
-            held.add(region_of(member))
+    for member in context.cluster.neighbours.counted():
+        if not progress.holds_all(member, applied.vector):
+            return False
+        held.add(region_of(member))
     return all(region_of(origin) in held for origin, _ in applied.vector.items())
 
 

@@ -74,10 +74,8 @@ def lost_dot(context: Context, wanted: VersionVector) -> Dot | None:
 
 def all_lack(context: Context, dot: Dot, ends: list[Dot]) -> bool:
     """True if every other member has applied these ends, and none has the dot."""
-    applied, progress = context.replica.applied, context.cluster.progress
-    for member in applied.members.joined():
-        if member == applied.origin:
-            continue
+    progress = context.cluster.progress
+    for member in context.cluster.neighbours.counted():
         seen = progress.applied_of(member)
         if seen.contains(*dot) or progress.told_of(member).contains(*dot):
             return False

@@ -175,6 +175,9 @@ class NeighboursPort(Protocol):
     def linked(self) -> list[int]:
         """The origins of the linked regions."""
 
+    def counted(self) -> list[int]:
+        """The other members, founders that have not joined yet included."""
+
     def durable(self) -> VersionVector:
         """What is on the disk of this region."""
 

@@ -75,6 +75,9 @@ class Neighbours:
     def linked(self) -> list[int]:
         return self._exchange.direct_origins()
 
+    def counted(self) -> list[int]:
+        return self._exchange.counted()
+
     def near(self) -> VersionVector:
         """What this region and all that are linked, or were within `log_yield_ms`, have on their disks. What the others
         lack, earlier origins of linked regions too, they get from a linked region or as a state.

@@ -87,9 +87,11 @@ class FakeProgress:
 
 
 class FakeNeighbours:
-    """The other regions, as a test says it."""
+    """The other regions, as a test says it; members without a Join are `founders`."""
 
-    def __init__(self) -> None:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+        self.founders: list[int] = []
         self.shown: list[PeerStatus] = []
         self.origins: list[int] = []
         self.vector = VersionVector()
@@ -107,6 +109,9 @@ class FakeNeighbours:
 
     def linked(self) -> list[int]:
         return self.origins
+
+    def counted(self) -> list[int]:
+        return self.replica.applied.members.counted(self.replica.applied.origin, self.founders)
 
     def durable(self) -> VersionVector:
         return self.vector
@@ -155,7 +160,7 @@ class Region:
     def __init__(self, origin: int = 1, id_mode: str = "liberal", limits: Limits | None = None) -> None:
         self.replica = Replica(origin)
         self.progress = FakeProgress()
-        self.neighbours = FakeNeighbours()
+        self.neighbours = FakeNeighbours(self.replica)
         config = Config(name="", region=0, cluster="", id_mode=id_mode, limits=limits or Limits())
         ports = ClusterPorts(self.progress, self.neighbours)
         self.context = Context(Settings(config), Standing(), self.replica, ports, [], START_MS)

@@ -197,6 +197,14 @@ def test_rows_stay_while_a_region_may_come_back_with_entries(emptied: tuple[Regi
     assert rows_after(region, cursor) == [1]
 
 
+def test_rows_stay_while_a_founder_has_not_told_what_it_has(emptied: tuple[Region, bytes]) -> None:
+    region, cursor = emptied
+    region.neighbours.founders = [4]
+    for member in (2, 3):
+        region.progress.durable[member] = region.replica.applied.vector.copy()
+    assert rows_after(region, cursor) == [1, 2, 3]
+
+
 def test_rows_stay_while_they_are_few(emptied: tuple[Region, bytes]) -> None:
     region, _ = emptied
     for member in (2, 3):

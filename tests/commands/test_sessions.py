@@ -134,6 +134,16 @@ def test_what_no_member_has_is_lost(region: Region) -> None:
     assert region.call("CRDT.AWAIT", encode(TOKEN, "", [(ENDED, 1)]), 1000) == b"+OK\r\n"
 
 
+def test_nothing_is_lost_before_a_founder_was_heard(region: Region) -> None:
+    """It counts before its Join is here."""
+    ended_at(region, 1)
+    region.neighbours.founders = [4]
+    own = region.replica.applied.counter()
+    for member in (SUCCESSOR, 3):
+        tell(region, member, own=own, ended=1)
+    assert region.call("CRDT.AWAIT", encode(TOKEN, "", [(ENDED, 2)]), 1000) is None
+
+
 def test_what_a_member_has_is_not_lost(region: Region) -> None:
     ended_at(region, 1)
     own = region.replica.applied.counter()

@@ -7,7 +7,7 @@ from random import Random
 from crdtstream.core.values.entry_id import STRICT
 from simulations.cluster import Cluster
 from simulations.property_clients import Argv, with_properties
-from tests.test_group_properties import say
+from tests.group_delivery import say
 
 CREATE = [b"XGROUP", b"CREATE", b"x", b"g", b"0"]
 READ = b"XREADGROUP GROUP g a STREAMS x >".split()

@@ -10,7 +10,7 @@ from crdtstream.core.values.intervals import IntervalSet
 from simulations.cluster import Cluster
 from simulations.history import Violation
 from simulations.queue_checkers import AcknowledgedExactly, OneProperty, group_of
-from tests.test_group_properties import say
+from tests.group_delivery import say
 
 GROUP = ((0, b"x"), b"g")
 
