@@ -270,6 +270,20 @@ def test_a_region_that_starts_again_with_a_lower_limit_is_sent_a_state() -> None
     assert run(cluster, b"XLEN", b"s", number=2) == 1
 
 
+@pytest.mark.parametrize("how", ["log", "checkpoint"])
+def test_a_region_that_starts_while_a_peer_is_away_knows_what_that_one_takes(how: str) -> None:
+    cluster, closed = pair()
+    if how == "checkpoint":
+        cluster.machines[1].cut_log()
+    cluster.cut(1, 2)
+    cluster.restart(1)
+    assert "the entry takes" in refused(run(cluster, b"XADD", b"s", b"*", b"f", BIG))
+    cluster.heal(1, 2)
+    closed.reasons.clear()
+    settle(cluster)
+    assert_equal(cluster, closed)
+
+
 # Bounds travel
 
 

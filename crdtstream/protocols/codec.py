@@ -50,6 +50,7 @@ __all__ = [
     "GAP",
     "HANDED_OVER",
     "JOINED",
+    "LIMITED",
     "LOCAL",
     "NAMED",
     "NEEDED",
@@ -70,6 +71,7 @@ __all__ = [
     "decode_gap",
     "decode_header",
     "decode_joined",
+    "decode_limited",
     "decode_named",
     "decode_number",
     "decode_readable",
@@ -82,6 +84,7 @@ __all__ = [
     "encode_founder",
     "encode_gap",
     "encode_joined",
+    "encode_limited",
     "encode_named",
     "encode_number",
     "encode_readable",
@@ -125,6 +128,7 @@ ANNOUNCED: Final = 14
 READABLE: Final = 15
 # Only in a manifest: the format of batches that what was applied needs.
 NEEDED: Final = 16
+LIMITED: Final = 17
 
 
 class BatchHeader:
@@ -309,6 +313,18 @@ def decode_readable(payload: bytes) -> tuple[int, int, int]:
     region, count, format_version = rows.row(3, "format of a region")
     rows.end()
     return read_u64(region, "region"), read_u64(count, "count of origins"), read_u64(format_version, "format version")
+
+
+def encode_limited(origin: int, count: int, batch_bytes_max: int) -> bytes:
+    """How large a batch another origin takes, and the number of earlier origins of its region."""
+    return msgpack.packb((origin, count, batch_bytes_max))
+
+
+def decode_limited(payload: bytes) -> tuple[int, int, int]:
+    rows = Rows(payload)
+    origin, count, batch_bytes_max = rows.row(3, "limit of an origin")
+    rows.end()
+    return read_u64(origin, "origin"), read_u64(count, "count of origins"), read_u64(batch_bytes_max, "batch limit")
 
 
 def encode_start(origin: int, count: int) -> bytes:

@@ -107,6 +107,10 @@ class Birth:
             self._replica.applied.raise_format(codec.decode_number(payload, "needed format"))
         elif kind == codec.READABLE:
             self.formats.record(*codec.decode_readable(payload))
+        elif kind == codec.LIMITED:
+            origin, count, batch_bytes_max = codec.decode_limited(payload)
+            self._record(origin, count)
+            self.bounds.record(origin, batch_bytes_max)
 
     def records(self) -> list[tuple[int, bytes]]:
         """Records that tell `recover` all that is known now, for a checkpoint. Founders that have ended
@@ -116,6 +120,9 @@ class Birth:
         told += [(codec.NAMED, codec.encode_named(*row)) for row in self.names.rows()]
         told += [(codec.ANNOUNCED, codec.encode_announced(*row)) for row in self.addresses.rows()]
         told += [(codec.READABLE, codec.encode_readable(*row)) for row in self.formats.rows()]
+        for origin, batch_bytes_max in sorted(self.bounds.told.items()):
+            if origin in self.counts:
+                told.append((codec.LIMITED, codec.encode_limited(origin, self.counts[origin], batch_bytes_max)))
         if self.needs_format:
             told.append((codec.NEEDED, codec.encode_number(self.needs_format)))
         told += [(codec.START, codec.encode_start(origin, 0)) for origin in self.lineage]
@@ -227,7 +234,7 @@ class Birth:
             return
         self._record(origin, count)
         if origin in self.counts and self.bounds.record(origin, batch_bytes_max):
-            self.changes += 1
+            self._log_fact(turn, codec.LIMITED, codec.encode_limited(origin, count, batch_bytes_max))
         region = self._config.region
         if region_of(origin) != region:
             self._record_facts(region_of(origin), count, described, turn)

@@ -118,7 +118,9 @@ def test_a_lineage_is_bounded_and_forgets_the_oldest_and_what_ended() -> None:
 def test_a_checkpoint_tells_what_the_log_told() -> None:
     life = lives(3)
     life.birth.found(2, life.turn)
+    life.birth.receive(2, 4, life.turn, batch_bytes_max=1 << 17)
     later = Life(life.birth.records(), 9)
+    assert (later.birth.counts[2], later.birth.bounds.of(2)) == (4, 1 << 17)
     assert later.birth.lineage == [1, 257, 513]
     assert (later.birth.count, later.birth.founders_left()) == (3, [2])
 
