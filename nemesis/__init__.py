@@ -17,6 +17,10 @@ explain.
     standby          two regions of one site, of which the first fails
     spark_kills      a Spark streaming query that is killed during its batches
     gateway_client   a client of the OCI gateway
+    queues           consumers of two groups over three regions, and what comes twice
+    crowd            these consumers, and producers, with the client library
+    repeats          pure: what they missed, and what may come twice
+    skew             clocks of regions that are wrong
     instances        instances of consumer groups of the gateway that come, stall and die
 
 Regions are started and asked by `crdtstream.processes`, as the demo does it. The package never imports anything here;

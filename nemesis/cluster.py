@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -45,8 +45,15 @@ RELAYS = "loopback and relays"
 class Region(RegionProcess):
     """A region by name; its process ends with the process that started it."""
 
-    def __init__(self, number: int, directory: Path, source: Path, namespace: Namespace | None = None) -> None:
-        launcher = launcher_of(source, namespace)
+    def __init__(
+        self,
+        number: int,
+        directory: Path,
+        source: Path,
+        namespace: Namespace | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        launcher = launcher_of(source, namespace, environment)
         if namespace is None:
             super().__init__(number, directory, NAMES[number], launcher)
             return
@@ -62,25 +69,38 @@ class Region(RegionProcess):
         return "is joined" in self.log().rpartition("disk-read")[2]
 
 
-def launcher_of(source: Path, namespace: Namespace | None) -> Launcher:
+def launcher_of(source: Path, namespace: Namespace | None, environment: Mapping[str, str] | None = None) -> Launcher:
     """Return how a region of that checkout is run; with a namespace, all its sockets and its clients' are in it."""
     before: tuple[str, ...] = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
     if namespace is None:
-        return Launcher(before=before, directory=source)
+        return Launcher(before=before, directory=source, environment=environment)
     before += ("ip", "netns", "exec", namespace.name)
-    return Launcher(before=before, directory=source, inside=partial(entered, namespace.name))
+    inside = partial(entered, namespace.name)
+    return Launcher(before=before, directory=source, environment=environment, inside=inside)
 
 
 class Cluster:
-    """The regions by name; `kind` says how they are connected, `source` is the checkout that they run."""
+    """The regions by name; `kind` says how they are connected, `source` is the checkout that they run. `limits` are
+    further lines of their settings, and `environment` has the variables of a region by its number.
+    """
 
-    def __init__(self, directory: Path, fsync: str, seed: int, kind: str = PACKETS, source: Path = ROOT) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        fsync: str,
+        seed: int,
+        kind: str = PACKETS,
+        source: Path = ROOT,
+        limits: str = "",
+        environment: Callable[[int], Mapping[str, str]] | None = None,
+    ) -> None:
         self.regions: dict[str, Region] = {}
         self._source = source
+        self._environment = environment
         self._owned = ExitStack()
         self._settings: dict[str, Any] = {"fsync": fsync, "config": directory / "settings.toml"}
         try:
-            (directory / "settings.toml").write_text(settings_for(source))
+            (directory / "settings.toml").write_text(settings_for(source) + limits)
             if kind == PACKETS:
                 self._join_namespaces(directory, seed)
             else:
@@ -98,7 +118,7 @@ class Cluster:
         self._owned.callback(network.close)
         self.network: Network | Loopback = network
         for number, namespace in network.namespaces.items():
-            region = Region(number, directory, self._source, namespace)
+            region = Region(number, directory, self._source, namespace, self._variables(number))
             self._owned.enter_context(small_disk(region.data, DISK_KIB))
             self.regions[region.name] = region
 
@@ -106,8 +126,11 @@ class Cluster:
         loopback = self.network = Loopback(NAMES)
         self._owned.callback(loopback.close)
         for number, name in NAMES.items():
-            region = self.regions[name] = Region(number, directory, self._source)
+            region = self.regions[name] = Region(number, directory, self._source, None, self._variables(number))
             loopback.lead(number, region.replication_port)
+
+    def _variables(self, number: int) -> Mapping[str, str] | None:
+        return None if self._environment is None else self._environment(number)
 
     @property
     def packets(self) -> Network:

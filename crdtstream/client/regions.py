@@ -30,7 +30,8 @@ class RegionList:
     def __init__(self, failover: Failover, socket_timeout_s: float) -> None:
         self.failover = failover
         self.socket_timeout_s = socket_timeout_s
-        self.check_wait("await_ms", failover.options.await_ms)
+        if failover.session is not None:
+            self.check_wait("await_ms", failover.options.await_ms)
 
     def check_wait(self, name: str, wait_ms: int) -> None:
         """Raises ValueError for a wait that the socket timeout would end."""
