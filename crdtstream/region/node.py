@@ -372,8 +372,7 @@ class Node:
         self._set_clock(now_ms)
         self.exchange.receive(link_id, message, now_ms)
         self._live()
-        if self.exchange.forwarding.arrived or self.partitions.held:
-            self.partitions.serve_arrived()
+        self.partitions.serve_arrived()
         if self.context.parking.waiters:
             self.serving.wake()
             self.serving.wake_keyless()
