@@ -45,8 +45,8 @@ SESSIONS = (
     Mutation(
         "a row of a cursor is dropped while another region may have the entries",
         "commands/cursor_reading.py",
-        "            if not progress.holds_all(member, applied.vector):\n",
-        "            if not progress:\n",
+        "        if not progress.holds_all(member, applied.vector):\n",
+        "        if not progress:\n",
         "cursor reads",
     ),
 )
