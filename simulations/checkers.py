@@ -27,6 +27,7 @@ from simulations.partition_checkers import (
     SilentOwner,
 )
 from simulations.queue_checkers import AcknowledgedExactly, OneProperty
+from simulations.retention_checkers import KeepsWhatIsNeeded, OneLimit, RemovesInTime, RemovesWithinLimits
 from simulations.room_checkers import WaitsForRoom
 from simulations.session_checkers import ReadsItsWrites
 from simulations.state_checkers import (
@@ -69,6 +70,10 @@ def all_checkers() -> list[Checker]:
         UnionOfRuns(),
         OneProperty(),
         AcknowledgedExactly(),
+        OneLimit(),
+        RemovesWithinLimits(),
+        KeepsWhatIsNeeded(),
+        RemovesInTime(),
         NoLostWrite(),
         NoLostGroup(),
         UniqueIds(),

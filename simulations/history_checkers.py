@@ -14,12 +14,13 @@ from simulations.checking import Checker, Sampled
 from simulations.history import GroupName
 from simulations.network import Network
 from simulations.oracle import ends_of
+from simulations.retention_checkers import removed_by_retention
 from simulations.workload import CONSUMERS, KEYS, READ_GROUPS
 
 
 class NoLostWrite(Checker):
-    """The entry of an answered XADD exists, unless a delete saw it, its key expired, or its machine lost it before any
-    other region had it.
+    """The entry of an answered XADD exists, unless a delete saw it, its key expired, retention removed it, or its
+    machine lost it before any other region had it.
     """
 
     name = "lost write"
@@ -28,8 +29,9 @@ class NoLostWrite(Checker):
         held: dict[Key, set[Dot]] = {}
         for key, expected in world.expected().items():
             held[key] = {(origin, counter) for _, origin, counter in expected.entries}
+        retained = removed_by_retention(world)
         for added in world.history.added:
-            if added.dot in held.get(added.key, set()):
+            if added.dot in retained or added.dot in held.get(added.key, set()):
                 continue
             seen = any(vector.contains(*added.dot) for key, vector in world.history.removals if key == added.key)
             seen = seen or any(vector.contains(*added.dot) for vector in world.expired(added.key))

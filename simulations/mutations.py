@@ -25,6 +25,7 @@ from simulations.broken_disks import FULL_DISKS
 from simulations.broken_lines import MUTATIONS, Mutation
 from simulations.broken_partitions import PARTITIONED
 from simulations.broken_queues import QUEUES
+from simulations.broken_retention import RETENTION
 from simulations.broken_rooms import ROOMS
 from simulations.broken_sessions import SESSIONS
 from simulations.checkers import all_checkers, run_checked
@@ -46,7 +47,7 @@ class Catch:
     text: str
 
 
-ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QUEUES)
+ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QUEUES, *RETENTION)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 # What worlds have only if the focus names it, so that the others are those for which the checkers were recorded.

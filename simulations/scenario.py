@@ -93,6 +93,10 @@ def _clock(cluster: Cluster, time_ms: int) -> None:
     cluster.tick(time_ms - cluster.now_ms)
 
 
+def _skew(cluster: Cluster, number: int, ahead_ms: int) -> None:
+    cluster.machines[number].skew_ms = ahead_ms
+
+
 def _power_loss(cluster: Cluster, number: int) -> None:
     cluster.lose_power(number, random.Random(0), odds=0.0)
 
@@ -141,6 +145,7 @@ STEPS: dict[str, Callable[..., object]] = {
     "new": Cluster.add,
     "stop": Cluster.stop,
     "clock": _clock,
+    "skew": _skew,
     "pass": Cluster.live,
     "collect": _collect,
     "remembers": _remembers,

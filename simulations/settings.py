@@ -47,6 +47,7 @@ LARGE_VOLUMES = 3
 # depends on its name: "cold" is packing's, because another name would change every world.
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
 SERVING_AT_ONCE, FLAPPING, MEMORY, PROPERTIES = "serves at once", "flapping", "memory", "properties"
+RETENTION = "retention"
 # Setting -> its source, and how many worlds have it.
 EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "partitioned": (PARTITIONED, 0.25),
@@ -58,6 +59,7 @@ EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "flapping": (FLAPPING, 0.2),
     "short_memory": (MEMORY, 0.25),
     "properties": (PROPERTIES, 0.3),
+    "retention": (RETENTION, 0.35),
 }
 
 
@@ -70,7 +72,7 @@ class Settings:
     What only some worlds have is drawn where it is None: a partitioned stream beside the others; regions that serve
     before they have met a peer; blocks that are packed soon; small bounds that differ by region; removals that say what
     happens to references; volumes that may be too small for the log that peers need; clients that set properties of
-    groups; links that flap, and memory that fills, which are faults.
+    groups, and in some of these worlds limits of streams; links that flap, and memory that fills, which are faults.
     """
 
     regions: int
@@ -97,6 +99,14 @@ class Settings:
     flapping: bool | None = None
     short_memory: bool | None = None
     properties: bool | None = None
+    retention: bool | None = None
+
+    @property
+    def has_limits(self) -> bool:
+        """True if streams have limits. Worlds without properties of groups are what they were before there were any of
+        streams.
+        """
+        return bool(self.retention and self.properties)
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so

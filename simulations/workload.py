@@ -13,6 +13,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import STRICT, format_id
 from simulations.property_clients import Argv, with_properties
+from simulations.retention_clients import with_limits
 
 KEYS = (b"x", b"y", b"z")
 READ_GROUPS = (b"g", b"h")
@@ -54,6 +55,7 @@ class Workload:
         references: Random | None = None,
         bounds: Random | None = None,
         properties: Random | None = None,
+        retention: Random | None = None,
     ) -> None:
         self.rng = rng
         self._references = references
@@ -61,6 +63,7 @@ class Workload:
         self.large: Random | None = None
         self._bounds = bounds
         self._properties = properties
+        self._retention = retention
         queues = properties is not None and properties.random() < QUEUES_ODDS
         self.weights, keys, self.groups = QUEUES if queues else PROFILES[profile]
         self.keys = KEYS[:keys]
@@ -74,6 +77,8 @@ class Workload:
     def draw(self, replica: Replica) -> list[Argv]:
         """Draw the commands that a client of this region sends next, all at once."""
         commands = self._draw_plain(replica)
+        if self._retention is not None:
+            commands = [one for argv in commands for one in with_limits(self._retention, argv)]
         if self._properties is None:
             return commands
         return [one for argv in commands for one in with_properties(self._properties, argv, replica)]

@@ -26,12 +26,14 @@ from simulations.machine import Machine
 from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
 from simulations.oracle import Expected
 from simulations.partitioned import Partitioned
+from simulations.retention_clients import draw_retention
 from simulations.settings import (
     BOUNDS,
     PACKING,
     PARTITIONED,
     PROPERTIES,
     REFERENCES,
+    RETENTION,
     VOLUMES,
     Settings,
     complete,
@@ -119,6 +121,7 @@ class World(Network):
             references=draw.of(REFERENCES) if settings.references else None,
             bounds=draw.of(BOUNDS) if settings.bounded else None,
             properties=draw.of(PROPERTIES) if settings.properties else None,
+            retention=draw.of(RETENTION) if settings.has_limits else None,
         )
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if settings.small_volumes:
@@ -166,6 +169,8 @@ class World(Network):
             limits = draw_bounds(self.draw.of(BOUNDS), limits)
         if settings.properties:
             limits = draw_intervals(self.draw.of(PROPERTIES), limits)
+        if settings.has_limits:
+            limits = draw_retention(self.draw.of(RETENTION), limits)
         return draw_packing(self.draw.of(PACKING), limits) if settings.packing else limits
 
     def _add_twin(self, number: int) -> None:

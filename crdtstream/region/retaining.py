@@ -39,7 +39,7 @@ RANGES_A_STREAM: Final = 256
 # More places are not remembered: those streams are looked at from the beginning.
 LOOKED_MAX: Final = 10_000
 # What finding the place of a surplus costs, in entries.
-PLACE_ENTRIES: Final = 200
+PLACE_ENTRIES: Final = 100
 
 
 class Retaining:

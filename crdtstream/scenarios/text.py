@@ -32,6 +32,7 @@ regions nothing moves but by steps, which are all other lines:
     stop 1            region 1 stops, and does not return
     disk-full 1       region 1 has no space for writes, until `disk-room 1`
     clock MS          set the time in all regions
+    skew 1 MS         the clock of region 1 is so far ahead of that time
     pass MS           let everything continue for this long: time, messages, and syncs of the logs
     absent 3          region 3 does not exist (before any step), until `new 3 2` starts it with an empty disk and with
                       region 2 as the peer that it waits for; `new 4 2 1` starts region 1 so, on a machine called 4

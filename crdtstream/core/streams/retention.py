@@ -7,7 +7,7 @@ or more, or have so many bytes that with its own they exceed MAXBYTES. With ACKE
 What exceeds a limit is a number of the oldest entries of each origin. So regions that each remove only what they wrote
 remove together exactly what exceeds it, as soon as they know of the same entries.
 
-The place in merged order is found by bisection over IDs, in lists of the blocks that a surplus reaches: a surplus is
+The place in merged order is found by bisection, in lists of the blocks that a surplus reaches: a surplus is
 mostly small, and then so is the work, however long the stream is.
 """
 
@@ -65,15 +65,17 @@ def older_than(stream: Stream, time_ms: int) -> OldestCounts:
 
 
 class OldestPart:
-    """The oldest entries of one tree, as far as a surplus may reach, and what they weigh up to an ID."""
+    """The oldest entries of one tree, as far as a surplus may reach, and what they weigh up to an ID. `firsts` are the
+    first IDs of their slices.
+    """
 
-    __slots__ = ("_by_bytes", "_counts", "_firsts", "_slices", "_weights", "origin")
+    __slots__ = ("_by_bytes", "_counts", "_slices", "_weights", "firsts", "origin")
 
     def __init__(self, tree: EntryTree, count: int, by_bytes: bool) -> None:
         self.origin = tree.origin
         self._by_bytes = by_bytes
         self._slices = tree.slices(ID_MIN, ID_MAX, count, False)
-        self._firsts: list[EntryId] = [part.block.id_at(part.low) for part in self._slices]
+        self.firsts: list[EntryId] = [part.block.id_at(part.low) for part in self._slices]
         # Before each slice.
         self._counts: list[int] = []
         self._weights: list[int] = []
@@ -84,12 +86,17 @@ class OldestPart:
             entries += part.count()
             weight += part.block.byte_size(part.low, part.high) if by_bytes else part.count()
 
-    def first_id(self) -> EntryId:
-        return self._firsts[0]
-
     def last_id(self) -> EntryId:
         part = self._slices[-1]
         return part.block.id_at(part.high - 1)
+
+    def ids_between(self, low: EntryId, high: EntryId) -> list[EntryId]:
+        """The IDs in (low, high], which no slice begins between."""
+        found: list[EntryId] = []
+        for at in range(max(bisect_right(self.firsts, low) - 1, 0), bisect_right(self.firsts, high)):
+            part = self._slices[at]
+            found += part.block.ids(max(part.low, part.block.upper_bound(low)), self._high_in(at, high))
+        return found
 
     def _high_in(self, at: int, end: EntryId) -> int:
         part = self._slices[at]
@@ -97,14 +104,14 @@ class OldestPart:
 
     def count_through(self, end: EntryId) -> int:
         """How many entries have this ID or a lower one."""
-        at = bisect_right(self._firsts, end) - 1
+        at = bisect_right(self.firsts, end) - 1
         return 0 if at < 0 else self._counts[at] + self._high_in(at, end) - self._slices[at].low
 
     def weight_through(self, end: EntryId) -> int:
         """What these weigh: their bytes, or each of them 1."""
         if not self._by_bytes:
             return self.count_through(end)
-        at = bisect_right(self._firsts, end) - 1
+        at = bisect_right(self.firsts, end) - 1
         if at < 0:
             return 0
         part = self._slices[at]
@@ -145,21 +152,33 @@ def origin_of_part(part: OldestPart) -> int:
 
 
 def boundary(parts: list[OldestPart], surplus: int) -> EntryId:
-    """The lowest ID up to which the entries weigh at least the surplus, or the last one."""
-    low = number_of(min([part.first_id() for part in parts])) - 1
-    high = number_of(max([part.last_id() for part in parts]))
-    while low + 1 < high:
+    """The lowest ID up to which the entries weigh at least the surplus, or the last one. First the slice is found, then
+    the entry.
+    """
+    firsts = sorted([first for part in parts for first in part.firsts])
+    at = first_reaching(firsts, parts, surplus)
+    if at == 0:
+        return firsts[0]
+    last = max([part.last_id() for part in parts])
+    high = firsts[at] if at < len(firsts) else last
+    ids = sorted([entry_id for part in parts for entry_id in part.ids_between(firsts[at - 1], high)])
+    at = first_reaching(ids, parts, surplus)
+    return ids[at] if at < len(ids) else last
+
+
+def first_reaching(ids: list[EntryId], parts: list[OldestPart], surplus: int) -> int:
+    """The index of the first of these ascending IDs up to which the entries weigh at least the surplus."""
+    low, high = 0, len(ids)
+    while low < high:
         middle = (low + high) // 2
-        end = (middle >> 64, middle & U64_MAX)
-        if sum([part.weight_through(end) for part in parts]) >= surplus:
+        weight = 0
+        for part in parts:
+            weight += part.weight_through(ids[middle])
+        if weight >= surplus:
             high = middle
         else:
-            low = middle
-    return (high >> 64, high & U64_MAX)
-
-
-def number_of(entry_id: EntryId) -> int:
-    return (entry_id[0] << 64) | entry_id[1]
+            low = middle + 1
+    return low
 
 
 # What a tick removes of one origin
