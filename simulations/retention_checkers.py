@@ -212,14 +212,15 @@ class KeepsWhatIsNeeded(Checker):
     name = "needed entries"
 
     def __init__(self) -> None:
-        # Of each stream with ACKED what some group needs, after the last turn.
-        self._needed: dict[int, dict[Key, set[Dot]]] = {}
+        # Of each stream with ACKED what was pending after the last turn.
+        self._needed: dict[int, dict[Key, dict[Dot, EntryId]]] = {}
 
-    def _needed_of(self, world: Network, number: int, key: Key) -> set[Dot]:
+    def _needed_of(self, world: Network, number: int, key: Key) -> dict[Dot, EntryId]:
         stream = world.machines[number].node.replica.keyspace.known(key)
         if stream is None or stream.properties is None or not stream.properties.limits.acked:
-            return set()
-        return {(origin, counter) for entry_id, origin, counter in rows_of(stream) if is_held(stream, origin, entry_id)}
+            return {}
+        rows = [row for row in rows_of(stream) if is_held(stream, row[1], row[0])]
+        return {(origin, counter): entry_id for entry_id, origin, counter in rows}
 
     def turned(self, world: Network, number: int) -> None:
         if not world.settings.has_limits:
@@ -228,16 +229,17 @@ class KeepsWhatIsNeeded(Checker):
         for batch in batches_of(world, number) if self._needed.get(number) else []:
             for effect in batch.effects if batch.origin == replica.applied.origin else []:
                 if isinstance(effect, fx.EntriesRemoved):
-                    self._compare(number, effect)
-        # A tick comes first in its turn, so this is what it will find.
+                    self._compare(number, effect, replica.keyspace.known(effect.key))
         self._needed[number] = {key: self._needed_of(world, number, key) for key in replica.keyspace.retained.keys}
 
     def stopped(self, world: Network, number: int, fault: str) -> None:
         self._needed.pop(number, None)
 
-    def _compare(self, number: int, effect: fx.EntriesRemoved) -> None:
-        for origin, counter in sorted(self._needed[number].get(effect.key, ())):
-            if any(low <= counter <= high for low, high in effect.ranges.get(origin, ())):
+    def _compare(self, number: int, effect: fx.EntriesRemoved, stream: Stream | None) -> None:
+        """What was pending before the turn and is after it was so when the entry was removed."""
+        for (origin, counter), entry_id in sorted(self._needed[number].get(effect.key, {}).items()):
+            removed = any(low <= counter <= high for low, high in effect.ranges.get(origin, ()))
+            if removed and stream is not None and is_held(stream, origin, entry_id):
                 self.fail(f"region {number} removes {(origin, counter)} of {effect.key}, which a group needs")
 
 

@@ -9,6 +9,7 @@ from benchmarks.bench import Bench, await_agreement
 from benchmarks.load import loads
 from benchmarks.load.loads import CONNECTIONS, Appends, drive
 from benchmarks.load.rounds import counted
+from benchmarks.load.wire import Connection
 from benchmarks.report.figures import AT_LEAST, AT_MOST, Result, Sample, Side, Target, summarize
 from benchmarks.servers import ALWAYS, EVERYSEC, NO, Server
 
@@ -79,13 +80,28 @@ def xadd_trimmed(bench: Bench, name: str, depth: int) -> list[Result]:
     return [driven(bench, name, title, load, TRIMMED, bench.scale.kept_entries)]
 
 
-def driven(bench: Bench, name: str, title: str, load: Appends, target: Target, before: int = WARM_UP) -> Result:
-    """Measure `load.count` adds to one stream, after `before` others, from many connections of our driver."""
+def xadd_retained(bench: Bench, name: str, depth: int, limits: str) -> list[Result]:
+    """The region removes what is beyond the limits, which no client applies; Redis removes nothing."""
+    load = Appends([], [], bench.scale.appends[depth], depth)
+    title = f"XADD, the stream has {limits}, pipeline {depth}"
+    return [driven(bench, name, title, load, TRIMMED, bench.scale.kept_entries, limits)]
+
+
+def driven(
+    bench: Bench, name: str, title: str, load: Appends, target: Target, before: int = WARM_UP, limits: str = ""
+) -> Result:
+    """Measure `load.count` adds to one stream, after `before` others, from many connections of our driver. `limits` are
+    those of the stream in the region; Redis has none.
+    """
+    servers = (bench.region(), bench.redis())
 
     def append(server: Server, repetition: int) -> Sample:
         ports, keys = [server.port] * CONNECTIONS, [f"stream:{repetition}"]
         drive(server, replace(load, ports=ports, keys=keys, count=max(1, before // CONNECTIONS)))
+        if limits and server is servers[0]:
+            with Connection(server.port) as connection:
+                connection.ask("CRDT.STREAM", "SET", keys[0], *limits.split())
         return drive(server, replace(load, ports=ports, keys=keys, count=max(1, load.count // CONNECTIONS)))
 
-    ours, redis = bench.samples((bench.region(), bench.redis()), append)
+    ours, redis = bench.samples(servers, append)
     return Result(name, title, "op/s", summarize(ours), summarize(redis), target)

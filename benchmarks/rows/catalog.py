@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 from benchmarks.bench import Bench
 from benchmarks.report.figures import Result
-from benchmarks.rows.appends import xadd, xadd_large, xadd_trimmed, xadd_with_peers
+from benchmarks.rows.appends import xadd, xadd_large, xadd_retained, xadd_trimmed, xadd_with_peers
 from benchmarks.rows.blocked import blocked
 from benchmarks.rows.bulk import bulk_read, bulk_write
 from benchmarks.rows.checkpoints import planned_restart, restart, restarts, stall
@@ -61,6 +61,8 @@ ROWS = (
     Row("xadd-16-always", partial(xadd, depth=16, fsync=ALWAYS)),
     Row("xadd-16-1-KiB", partial(xadd_large, depth=16)),
     Row("xadd-16-maxlen", partial(xadd_trimmed, depth=16)),
+    Row("xadd-16-retained-length", partial(xadd_retained, depth=16, limits="MAXLEN 100000")),
+    Row("xadd-16-retained-bytes", partial(xadd_retained, depth=16, limits="MAXBYTES 10000000")),
     Row("xadd-p99", xadd_latency, whole=True),
     Row("xrange", partial(xrange, regions=1), counted=True),
     Row("xrange-cold", partial(xrange_cold, regions=1)),

@@ -97,6 +97,10 @@ class Applied:
         """Something was applied that only this format of batches and later ones can say."""
         self.format_version = max(self.format_version, format_version)
 
+    def _raise_format_of(self, streams: dict[Key, Stream]) -> None:
+        if any(needs_format(stream) for stream in streams.values()):
+            self.raise_format(PROPERTIES_FORMAT)
+
     def become(self, origin: int) -> None:
         """Go on as another origin, whose first context names everything."""
         self.origin = origin
@@ -202,8 +206,7 @@ class Applied:
 
     def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
         fresh = not any(self.vector.get(origin) for origin, _ in vector.items())
-        if any(needs_format(stream) for stream in streams.values()):
-            self.raise_format(PROPERTIES_FORMAT)
+        self._raise_format_of(streams)
         for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
                 self._join_key(key, streams.get(key) or Stream(), vector, fresh)
@@ -253,6 +256,7 @@ class Applied:
         """
         self.conflicts.record_gap()
         streams = state.streams
+        self._raise_format_of(streams)
         for key in sorted({*self.keyspace.remembered_keys(), *streams}):
             if not self._captured or self._captured.get(key, 0) < position:
                 self._replace_key(key, streams.get(key) or Stream(), state.vector)
@@ -447,7 +451,7 @@ def _apply_stream_properties(change: Change, effect: fx.StreamPropertiesSet) -> 
     stream, dot = change.stream, (change.origin, change.counter)
     stream.properties = with_set(stream.properties, dot, change.context, effect.number, effect.values)
     change.applied.keyspace.schedule(effect.key, stream)
-    return False
+    return True
 
 
 def _apply_add_counted(change: Change, effect: fx.AddCounted) -> bool:

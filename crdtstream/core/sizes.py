@@ -32,4 +32,4 @@ def values_bytes(values: dict[bytes, bytes]) -> int:
 def entry_bytes(name: bytes, fields: list[bytes]) -> int:
     """One entry that is added to this key, which may be hidden and is deleted then."""
     size = sum(map(len, fields)) + FIELD_BYTES * (len(fields) + 1)
-    return size + ID_TEXT_BYTES + ENTRY_BYTES + OTHER_EFFECTS * EFFECT_BYTES + 3 * len(name)
+    return size + ID_TEXT_BYTES + ENTRY_BYTES + OTHER_EFFECTS * EFFECT_BYTES + 4 * len(name)

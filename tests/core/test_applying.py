@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crdtstream.core.applying import PROPERTIES_FORMAT
 from crdtstream.core.effects import Batch, Key, Position
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector
@@ -200,3 +201,22 @@ def test_a_clone_goes_on_as_the_original() -> None:
         world.sync(number, (number + 1) % 3, ALL)
     for number in range(3):
         assert world.clone(number).applied.contexts == world.replicas[number].applied.contexts
+
+
+# Formats
+
+
+@pytest.mark.parametrize("owner", ["group", "stream"])
+def test_a_state_that_replaces_this_one_says_which_format_it_needs(owner: str) -> None:
+    one, two = Replica(1), Replica(2)
+    added(one)
+    if owner == "stream":
+        one.set_stream_properties(KEY, {b"maxlen": b"5"})
+    else:
+        one.create_group(KEY, b"g", Position(), -1)
+        one.set_properties(KEY, b"g", {b"acknowledge": b"exact"})
+    one.drain()
+    state = WholeState(streams_of(one), one.applied.vector.copy(), {}, one.applied.members)
+    assert two.applied.format_version == 0
+    two.replace(state)
+    assert two.applied.format_version == PROPERTIES_FORMAT

@@ -250,6 +250,14 @@ def test_retention_frees_room_where_there_is_none(full: str) -> None:
     assert node.replica.keyspace.databases[0][b"s"].length == 1
 
 
+def test_limits_are_set_where_memory_is_short() -> None:
+    cluster = formed(1)
+    cluster.node(1).standing.memory_short = True
+    assert say(cluster, 1, "CRDT.STREAM SET s MAXLEN 1") == "OK"
+    tick(cluster, 1)
+    assert cluster.node(1).replica.keyspace.databases[0][b"s"].length == 1
+
+
 def test_a_full_disk_without_a_reserve_is_left_alone() -> None:
     node = formed(1, "MAXLEN 1").node(1)
     node.writable(False, removal_bytes=0)

@@ -31,7 +31,8 @@ def copy_bytes(stream: Stream, name: bytes) -> int:
         byte_count += tree.byte_count
         blocks += len(tree.slices(ID_MIN, ID_MAX, -1, False))
     deleted = 2 * COUNT_BYTES * len(stream.metas)
-    return blocks_bytes(stream.length, byte_count, blocks, name) + deleted
+    values = {} if stream.properties is None else stream.properties.values()
+    return blocks_bytes(stream.length, byte_count, blocks, name) + deleted + values_bytes(values)
 
 
 def groups_bytes(copies: GroupCopies, name: bytes) -> int:

@@ -41,7 +41,17 @@ def test_rows_of_an_extra_that_is_not_installed_are_measured_only_by_name(monkey
 
 
 @pytest.mark.parametrize(
-    "name", ["xadd-1", "xreadgroup", "xdelex", "xackdel", "xreadgroup-each", "xread-tails", "xadd-16-maxlen"]
+    "name",
+    [
+        "xadd-1",
+        "xreadgroup",
+        "xdelex",
+        "xackdel",
+        "xreadgroup-each",
+        "xread-tails",
+        "xadd-16-maxlen",
+        "xadd-16-retained-length",
+    ],
 )
 def test_a_row_measures_both(name: str, redis_server: Path) -> None:
     (row,) = matching(name)
