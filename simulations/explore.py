@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from random import Random
 
-from crdtstream.core.applying import PROPERTIES_FORMAT
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entries.merging import merge
+from crdtstream.core.formats import PROPERTIES_FORMAT
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, LIBERAL, format_id, mint

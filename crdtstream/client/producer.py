@@ -1,7 +1,7 @@
-"""Producers that name their adds: a repeated add is recognised in the region that has the first one.
+"""Producers that name their adds: a repeated add is recognised in each region that has the first one.
 
-The name is `IDMP producer-id idempotent-id` of XADD. What a region knows of names is its own, so an add whose outcome
-is unknown is repeated in the same region first; once it is repeated in another one, the entry may be there twice.
+The name is `IDMP producer-id idempotent-id` of XADD. An add whose outcome is unknown is repeated in the same region
+first: in another one, which may not have heard of it, the entry is there twice until the regions hear of each other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Producer:
 
     `name`: the producer's own, the same after a restart, and of no other producer of this stream. `stay_s`: for how
     many seconds an add whose outcome is unknown is repeated in its region, before it is repeated in another one, where
-    it may be added twice; `regions.repeats_elsewhere` counts these. Threads may share it if they may share `regions`.
+    it may be there twice for a while; `regions.repeats_elsewhere` counts these. Threads may share it if they may share
+    `regions`.
     """
 
     def __init__(self, regions: Regions, key: Text, *, name: Text, stay_s: float = STAY_S) -> None:
@@ -51,7 +52,7 @@ class Producer:
         self._stay_s = stay_s
 
     def add(self, fields: Mapping[Text, Text | int | float], *, name: Text | None = None) -> bytes:
-        """Add an entry and return its ID, or that of the entry that it added to this region under this name before.
+        """Add an entry and return its ID, or that of the entry that it added under this name before.
 
         `name` identifies the entry, for example by the number of an order. Without it, only the repeats of this call
         are recognised. Raises NoRegion if the outcome is unknown and no region could be reached, and what

@@ -14,6 +14,7 @@ from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import Context, Reply
 from crdtstream.core.effects import Key
 from crdtstream.core.local_facts import PendingDropped
+from crdtstream.core.names.duplicates import acknowledge_lost
 from crdtstream.core.values.entry_id import EntryId, id_below
 from crdtstream.core.values.intervals import Interval
 from crdtstream.protocols import replies
@@ -29,6 +30,9 @@ def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
     dropped, acknowledged = group.pending.find(ids)
     if group.rules.exact and acknowledged < len(ids):
         acknowledged += len(acknowledge_unread(context, key, argv[2], ids))
+    if stream.producers is not None:
+        # What is lost to another add of its name is acknowledged with that one.
+        acknowledged += len(acknowledge_lost(context.replica, key, argv[2], ids))
     if acknowledged:
         context.replica.record_for(stream, group, PendingDropped(key, argv[2], dropped))
     return replies.integer(acknowledged)

@@ -14,6 +14,7 @@ from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
 from crdtstream.core.conflicts import (
+    ADDED_TWICE,
     ADDS_SURVIVED,
     CREATED_TWICE,
     CREATION_LOST,
@@ -35,6 +36,7 @@ OUTCOMES: Final = {
     CREATION_VOID: "the group is gone: the region that created it had been evicted",
     IDS_SET: "the higher last ID counts",
     EXPIRIES_SET: "the longer expiry counts",
+    ADDED_TWICE: "one entry for one name: the one with the lower ID stays",
     GAP: "conflicts before this one may be missing",
 }
 INVALID_CURSOR: Final = (

@@ -95,8 +95,9 @@ DIFFERENCES: Final = (
     ),
     Difference(
         ("xadd", "xcfgset"),
-        "`IDMP` and `IDMPAUTO` recognise a repetition in the region that added the entry; `RENAME` drops the records.",
-        "Producer records are local, like pending entries.",
+        "`IDMP` and `IDMPAUTO` recognise a repetition in each region that has the add. Of adds that regions made under"
+        " one name at once one entry stays. `RENAME` drops the names; `XCFGSET` and `XIDMPRECORD` hold in one region.",
+        "A region answers before it has heard of the others, and the work is to be done once.",
     ),
     Difference(
         ("rename", "copy", "move", "swapdb"),

@@ -36,8 +36,8 @@ from crdtstream.core.entries.merging import BlockRange, merge
 from crdtstream.core.group_copy import put_consumers, put_producers
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingRow
+from crdtstream.core.names.producers import Producers
 from crdtstream.core.replica import Replica
-from crdtstream.core.streams.idempotence import Producers
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.protocols import replies

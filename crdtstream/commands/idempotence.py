@@ -1,6 +1,9 @@
 """Idempotent adds: what IDMP and IDMPAUTO of XADD look up and record, XCFGSET, XIDMPRECORD.
 
-Records are local (core/streams/idempotence.py): an add that is repeated in another region is not recognised there.
+The name of an add is replicated with it, so a repetition is recognised in every region that has the add; of adds that
+regions made under one name at the same time one stays (core/names/register.py). While a region of the release before
+belongs to the cluster, which cannot read names, an add is recorded as a local fact: a repetition is then recognised in
+this region alone, as in that release. What XIDMPRECORD and XCFGSET say stays in their region.
 
 Reference: `xaddCommand`, `xcfgsetCommand`, `xidmprecordCommand` of Redis 8.6.
 """
@@ -10,12 +13,18 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from crdtstream.commands import arguments
+from crdtstream.commands.adding import AddOptions
+from crdtstream.commands.fitting import require_entry_fit
 from crdtstream.commands.integers import integer
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply
+from crdtstream.connections.minting import TOO_LARGE
 from crdtstream.core.effects import Key
+from crdtstream.core.formats import NAMES_FORMAT
 from crdtstream.core.local_facts import ProducerRecorded, ProducersConfigured
+from crdtstream.core.names.adding import add_named
+from crdtstream.core.sizes import FIELD_BYTES
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.protocols import replies
@@ -46,6 +55,32 @@ def added_before(context: Context, stream: Stream | None, producer: bytes, name:
     if stream is None or stream.producers is None:
         return None
     return stream.producers.find(producer, name, since_ms_of(context, stream))
+
+
+def add_once(context: Context, key: Key, entry_id: EntryId, fields: list[bytes], options: AddOptions) -> Reply:
+    """Add an entry whose name is not known, or was known long ago."""
+    require_addable(context, key, [*fields, options.producer, options.name])
+    replica = context.replica
+    if reads_names(context):
+        return add_named(replica, key, entry_id, fields, (options.producer, options.name)) + replies.CRLF
+    reply = replica.add_entry(key, entry_id, fields) + replies.CRLF
+    record(context, key, options.producer, options.name, entry_id)
+    return reply
+
+
+def require_addable(context: Context, key: Key, parts: list[bytes]) -> None:
+    """Raise if an entry of these fields, with its name, is too large."""
+    size = sum(map(len, parts))
+    if size > context.limits.entry_bytes_max:
+        raise CommandError(TOO_LARGE)
+    if size + FIELD_BYTES * len(parts) + len(key[1]) > context.replica.budget.small_bytes:
+        require_entry_fit(context, key, parts)
+
+
+def reads_names(context: Context) -> bool:
+    """True if every region of the cluster can read names; if names are in use, others are not linked."""
+    known = context.replica.applied.format_version
+    return known >= NAMES_FORMAT or not context.cluster.neighbours.cannot_read(NAMES_FORMAT)
 
 
 def record(context: Context, key: Key, producer: bytes, name: bytes, entry_id: EntryId) -> None:

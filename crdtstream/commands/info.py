@@ -245,6 +245,7 @@ def replication_fields(context: Context) -> list[Field]:
         fields
         + audit_fields(context)
         + conflict_fields(context)
+        + name_fields(context)
         + start_over_fields(context)
         + peer_fields(context, peers)
     )
@@ -294,6 +295,14 @@ def conflict_fields(context: Context) -> list[Field]:
     """How many conflicts of each kind this region has seen since its start (core/conflicts.py)."""
     counts = context.replica.applied.conflicts.counts
     return [(f"conflicts_{kind.replace('-', '_')}", count) for kind, count in counts.items()]
+
+
+def name_fields(context: Context) -> list[Field]:
+    """`names`: names of adds that may still meet concurrent ones; `names_removed`: entries that this region removed,
+    because another one of their name stays; `names_dropped`: names beyond `names_max`, under which all adds stay.
+    """
+    named = context.replica.keyspace.named
+    return [("names", named.held), ("names_removed", named.removed), ("names_dropped", named.dropped)]
 
 
 def peer_fields(context: Context, peers: list[PeerStatus]) -> list[Field]:

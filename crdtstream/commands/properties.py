@@ -12,7 +12,7 @@ from typing import Final
 
 from crdtstream.commands.members import known_origins, region_named
 from crdtstream.connections.context import CommandError, Context, shown
-from crdtstream.core.applying import PROPERTIES_FORMAT
+from crdtstream.core.formats import PROPERTIES_FORMAT
 from crdtstream.core.groups.properties import (
     ACKNOWLEDGE,
     ALL,

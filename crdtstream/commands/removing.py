@@ -22,6 +22,7 @@ from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.range_reading import count_through
 from crdtstream.core.local_facts import PendingDropped
+from crdtstream.core.names.duplicates import acknowledge_lost
 from crdtstream.core.streams.references import ids_of, is_needed, oldest_settled, origins_referring
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.streams.trimming import trimmable
@@ -197,6 +198,8 @@ def xackdel(context: Context, client: Client, argv: list[bytes]) -> Reply:
     is_pending = bool(pending)
     if group.rules.exact:
         pending = [*pending, *acknowledge_unread(context, key, argv[2], sorted(dict.fromkeys(ids)))]
+    if stream.producers is not None:
+        pending = [*pending, *acknowledge_lost(context.replica, key, argv[2], sorted(dict.fromkeys(ids)))]
     held = dict.fromkeys(pending)
     removal = Removal(context, stream, named.strategy or KEEPREF, pending)
     if is_pending:

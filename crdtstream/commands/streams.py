@@ -66,9 +66,10 @@ def xadd_with_options(context: Context, client: Client, argv: list[bytes]) -> Re
             stream.producers.duplicates += 1
             return replies.bulk(format_id(known))
     entry_id = chosen_id(context, options.new_id, top_of(context, key))
-    reply = add(context, key, entry_id, fields)
     if options.producer:
-        idempotence.record(context, key, options.producer, options.name, entry_id)
+        reply = idempotence.add_once(context, key, entry_id, fields, options)
+    else:
+        reply = add(context, key, entry_id, fields)
     if options.trim.given():
         trim(context, key, options.trim)
     return reply

@@ -154,6 +154,7 @@ class Context:
         self.standing = standing
         self.replica = replica
         replica.exact_intervals_max = settings.limits.exact_intervals_max
+        limit_names(replica, settings.limits)
         self.cluster = cluster
         self.notices = notices
         self.clock = Clock(replica.keyspace, now_ms)
@@ -212,6 +213,7 @@ class Context:
         self.replica.applied.conflicts.limit(config.limits.conflict_entries_max)
         self.notifications.configure(config.notify_keyspace_events)
         self.replica.exact_intervals_max = config.limits.exact_intervals_max
+        limit_names(self.replica, config.limits)
         self.measure_memory()
 
     def recognise_all(self) -> None:
@@ -314,6 +316,10 @@ class Context:
 
     def log_slow(self, client: Client, argv: list[bytes], took_ns: int) -> None:
         self.slow_log.add(argv, took_ns, self.now_ms, client.address, client.name)
+
+
+def limit_names(replica: Replica, limits: Limits) -> None:
+    replica.keyspace.named.limit(limits.names_max, limits.stream_idmp_duration_s, limits.stream_idmp_entries_max)
 
 
 Reply = bytes | None

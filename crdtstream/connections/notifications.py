@@ -198,6 +198,7 @@ def _expiry_set(effect: fx.ExpirySet) -> KeyEvent:
 # The event of each effect, or what finds it. Whether a DEL has one depends on the key before (`_publish_deleted`).
 EVENTS: Final[dict[type[Effect], KeyEvent | Callable[[Any], KeyEvent]]] = {
     fx.EntriesAdded: (STREAM, b"xadd"),
+    fx.EntryNamed: NO_EVENT,
     fx.EntriesRemoved: _removed,
     fx.StreamDeleted: (GENERIC, b"del"),
     fx.StreamIdSet: (STREAM, b"xsetid"),

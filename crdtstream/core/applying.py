@@ -24,21 +24,19 @@ from crdtstream.core import effects as fx
 from crdtstream.core.changed import Changed
 from crdtstream.core.conflicts import CREATION_VOID, NO_DOT, Conflicts
 from crdtstream.core.effects import Batch, Effect, Key
+from crdtstream.core.formats import NAMES_FORMAT, PROPERTIES_FORMAT, needs_format
 from crdtstream.core.groups.applying_facts import apply_to_group, apply_to_producers
-from crdtstream.core.groups.create import resets_of
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.positions import reset_group
 from crdtstream.core.joining import join_stream
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.local_facts import LocalFact, ProducersFact
 from crdtstream.core.members import Members
+from crdtstream.core.names.acknowledging import record_runs
 from crdtstream.core.streams.properties import with_set
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.whole_state import WholeState
-
-# The first format of batches that can say what a group's properties are.
-PROPERTIES_FORMAT: Final = 4
 
 StampedFact = tuple[int, LocalFact]
 
@@ -352,12 +350,6 @@ class Applied:
             assert self.vector.descends(context), f"the context of origin {origin} exceeds what was applied"
 
 
-def needs_format(stream: Stream) -> bool:
-    """True if only a later format of batches can say what this stream has."""
-    groups = stream.groups.values()
-    return stream.properties is not None or any(group.properties or resets_of(group.creates) for group in groups)
-
-
 class Change:
     """An effect that is applied to a stream: its dot, and what its origin had seen."""
 
@@ -389,9 +381,18 @@ def _apply_removed(change: Change, effect: fx.EntriesRemoved) -> bool:
     return True
 
 
+def _apply_entry_named(change: Change, effect: fx.EntryNamed) -> bool:
+    change.applied.raise_format(NAMES_FORMAT)
+    keyspace = change.applied.keyspace
+    keyspace.named.record(effect, change.stream, (change.origin, change.counter - 1), change.context, keyspace.now_ms)
+    return False
+
+
 def _apply_acknowledged(change: Change, effect: fx.Acknowledged) -> bool:
     group = change.stream.groups.get(effect.group)
     own = change.origin == change.applied.origin
+    if change.stream.producers is not None:
+        record_runs(change.stream, effect)
     if group is not None and group.apply_runs(effect.creates, effect.runs, own, effect.resets):
         change.applied.changed.dirty[(effect.key, effect.group)] = None
     return False
@@ -475,6 +476,7 @@ def _apply_evicted(members: Members, dot: Dot, context: VersionVector, effect: f
 # What applies an effect to its stream; it returns whether readers of the stream may find something new. The frequent
 # ones, `EntriesAdded` and `Acknowledged`, are told apart before: compiled, a comparison costs less than a look-up.
 STREAM_RULES: Final[dict[type[Effect], Callable[[Change, Any], bool]]] = {
+    fx.EntryNamed: _apply_entry_named,
     fx.EntriesRemoved: _apply_removed,
     fx.GroupCreated: _apply_group_created,
     fx.GroupDestroyed: _apply_group_destroyed,

@@ -9,12 +9,14 @@ still keeps it voids nothing that survives elsewhere.
 
 A stream is dropped when it does not exist, has no tombstone and has no register: a last ID, max-deleted ID, expiry or
 property set by XSETID, XDEL, EXPIRE or CRDT.STREAM SET and not yet covered by a DEL still decides which ID the next
-entry may get. What `forget` does with a key:
-    tombstones left    the key exists    registers left    the stream           waits in the queue
-    yes                -                 -                 stays                yes
-    no                 yes               -                 stays                no
-    no                 no                yes               stays                yes
-    no                 no                no                is dropped           no
+entry may get; names of adds that may meet concurrent ones are kept too (core/names/register.py). What `forget` does
+with a key:
+
+    tombstones left    the key exists    registers or names left    the stream    waits in the queue
+    yes                -                 -                          stays         yes
+    no                 yes               -                          stays         no
+    no                 no                yes                        stays         yes
+    no                 no                no                         is dropped    no
 
 A stream that is dropped may still be remembered by what readers by position, and joins, need
 (core/streams/deleted_streams.py).
@@ -123,7 +125,13 @@ def forget(stream: Stream, stable: VersionVector) -> bool:
         return True
     if stream.exists():
         return False
-    return stream.properties is not None or any(holds_register(meta) for meta in stream.metas.values())
+    if stream.properties is not None or holds_names(stream):
+        return True
+    return any(holds_register(meta) for meta in stream.metas.values())
+
+
+def holds_names(stream: Stream) -> bool:
+    return stream.producers is not None and stream.producers.register is not None
 
 
 def holds_register(meta: OriginMeta) -> bool:

@@ -10,6 +10,7 @@ in memory, it is neither replicated nor in any digest, and it ends with the proc
     group-creation-void     -                        a creation of an origin that had ended
     concurrent-setid        the XSETID applied       one that neither saw: the higher last ID counts
     concurrent-expire       the EXPIRE applied       one that neither saw: the longer one counts
+    name-added-twice        the add that stays       a concurrent one under its name, removed: core/names/
     gap                     -                        - (a whole state was taken: what met in it is not known)
 
 An effect is looked at before it is applied. Nothing is looked for in what this region prepares, since that has seen all
@@ -39,8 +40,9 @@ CREATED_TWICE: Final = "group-created-twice"
 CREATION_VOID: Final = "group-creation-void"
 IDS_SET: Final = "concurrent-setid"
 EXPIRIES_SET: Final = "concurrent-expire"
+ADDED_TWICE: Final = "name-added-twice"
 GAP: Final = "gap"
-KINDS: Final = (ADDS_SURVIVED, CREATION_LOST, CREATED_TWICE, CREATION_VOID, IDS_SET, EXPIRIES_SET, GAP)
+KINDS: Final = (ADDS_SURVIVED, CREATION_LOST, CREATED_TWICE, CREATION_VOID, IDS_SET, EXPIRIES_SET, ADDED_TWICE, GAP)
 NO_DOT: Final[Dot] = (0, 0)
 ENTRIES_MAX: Final = 1_000
 

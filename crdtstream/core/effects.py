@@ -154,6 +154,23 @@ class AddCounted(Effect):
         return True
 
 
+class EntryNamed(Effect):
+    """The add right before it, of one entry, was made by a producer under a name (core/names/register.py). `lag_ms` is
+    how far the clock of its region was behind the entry's ID. An empty producer is the store itself.
+    """
+
+    __slots__ = ("lag_ms", "name", "producer")
+
+    def __init__(self, key: Key, producer: bytes, name: bytes, lag_ms: int) -> None:
+        super().__init__(key)
+        self.producer = producer
+        self.name = name
+        self.lag_ms = lag_ms
+
+    def bytes_max(self) -> int:
+        return super().bytes_max() + len(self.producer) + len(self.name)
+
+
 class EntriesRemoved(Effect):
     """XDEL or a trim, as the counters removed from each origin's tree; `max_deleted` is set unless the oldest entries
     were removed. In every group of every region, pending entries with IDs in `references` leave (DELREF): IDs, because

@@ -27,8 +27,8 @@ from crdtstream.core.local_facts import (
     ProducerRecorded,
     ProducersConfigured,
 )
+from crdtstream.core.names.producers import Producers
 from crdtstream.core.replica import Replica
-from crdtstream.core.streams.idempotence import Producers
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.streams.stream_copy import copy_stream
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, previous_id

@@ -66,6 +66,7 @@ from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.positions import restart
 from crdtstream.core.groups.properties import merged
+from crdtstream.core.names.joining_names import join_names
 from crdtstream.core.streams.origin_meta import OriginMeta
 from crdtstream.core.streams.properties import joined_properties
 from crdtstream.core.streams.stream import Stream
@@ -100,6 +101,7 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
         join_meta(mine.metas.of(origin), vector.get(origin), meta, their_vector.get(origin), forgotten[origin])
     if mine.properties is not None or theirs.properties is not None:
         mine.properties = joined_properties(mine.properties, vector, theirs.properties, their_vector)
+    join_names(mine, vector, theirs, their_vector)
     mine.derive()
 
 

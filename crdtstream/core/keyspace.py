@@ -13,6 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from crdtstream.core.collection import Collection
 from crdtstream.core.effects import Key
+from crdtstream.core.names.named_keys import NamedKeys
 from crdtstream.core.streams.expiry import NO_EXPIRY, Deadlines
 from crdtstream.core.streams.retained_keys import RetainedKeys
 from crdtstream.core.streams.stream import Stream
@@ -40,12 +41,13 @@ class Observer:
 class Keyspace:
     """The streams of all databases, including remembered ones that do not exist; `orders` has the names of each."""
 
-    __slots__ = ("collection", "databases", "deadlines", "now_ms", "observers", "orders", "retained")
+    __slots__ = ("collection", "databases", "deadlines", "named", "now_ms", "observers", "orders", "retained")
 
     def __init__(self) -> None:
         self.databases: list[dict[bytes, Stream]] = [{} for _ in range(DATABASES)]
         self.orders = [KeyOrder() for _ in range(DATABASES)]
         self.collection = Collection()
+        self.named = NamedKeys(self.databases)
         self.deadlines = Deadlines()
         self.retained = RetainedKeys()
         self.now_ms = 0
@@ -133,7 +135,9 @@ class Keyspace:
         return self.collection.collect(self.databases, self.orders, stable, keys_max, self.announce)
 
     def record_remains(self, key: Key, stream: Stream) -> None:
-        """Queue the key for collection if it has tombstones or does not exist."""
+        """Queue the key for collection if it has tombstones or does not exist, and count the names of its adds."""
+        if stream.producers is not None or self.named.held:
+            self.named.look(key, stream)
         if stream.deleted or stream.destroyed or not stream.exists():
             self.collection.queue(key)
 
@@ -158,6 +162,7 @@ class Keyspace:
             removes = properties is not None and properties.limits.removes()
             assert removes == (key in self.retained.keys), f"{key}: what has limits is not visited"
         self.collection.check(self.databases)
+        self.named.check()
         expiring = 0
         for number, database in enumerate(self.databases):
             self.orders[number].check(database)

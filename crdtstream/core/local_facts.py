@@ -134,7 +134,7 @@ class PlaceSet(LocalFact):
 
 
 class ProducersFact(LocalFact):
-    """A local fact about the idempotent adds of a stream (core/streams/idempotence.py)."""
+    """A local fact about the idempotent adds of a stream (core/names/producers.py)."""
 
     __slots__ = ()
 

@@ -185,6 +185,10 @@ class Replica:
         first, before = self.keyspace.ensure(key).metas.of(self.applied.origin).next_count(counter)
         self._commit(fx.EntriesAdded(key, first, before, block, 0, block.count))
 
+    def name_entry(self, effect: fx.EntryNamed) -> None:
+        """Name the entry that was added right before."""
+        self._commit(effect)
+
     def count_add(self, key: Key) -> None:
         """Prepare an add without an entry."""
         self.acknowledge_key(key)

@@ -25,6 +25,7 @@ from crdtstream.core.effects import (
     Effect,
     EntriesAdded,
     EntriesRemoved,
+    EntryNamed,
     ExpirySet,
     GroupCreated,
     GroupDestroyed,
@@ -83,6 +84,7 @@ _MEMBER_ADMITTED: Final = 12
 _GROUP_PROPERTIES_SET: Final = 13
 _GROUP_RESET: Final = 14
 _STREAM_PROPERTIES_SET: Final = 15
+_ENTRY_NAMED: Final = 20
 
 
 def effect_row(effect: Effect) -> Row:
@@ -153,6 +155,10 @@ def _group_reset_row(effect: GroupReset) -> Row:
     database, name = effect.key
     creates = column(flat(effect.creates))
     return (_GROUP_RESET, database, name, effect.group, creates, effect.number, *position_values(effect.start))
+
+
+def _entry_named_row(effect: EntryNamed) -> Row:
+    return (_ENTRY_NAMED, effect.key[0], effect.key[1], effect.producer, effect.name, effect.lag_ms)
 
 
 def _expiry_set_row(effect: ExpirySet) -> Row:
@@ -309,6 +315,12 @@ def _read_group_reset(row: Row, _counter: int) -> GroupReset:
     )
 
 
+def _read_entry_named(row: Row, _counter: int) -> EntryNamed:
+    _, database, name, producer, named, lag_ms = row
+    key, lag = read_key(database, name), read_u64(lag_ms, "lag")
+    return EntryNamed(key, read_bytes(producer, "producer"), read_bytes(named, "idempotent ID"), lag)
+
+
 def _read_group_properties(row: Row, _counter: int) -> GroupPropertiesSet:
     _, database, name, group, creates, number, lengths, data = row
     values = _read_values(lengths, data)
@@ -354,6 +366,7 @@ KINDS: Final[tuple[Kind, ...]] = (
     (_GROUP_PROPERTIES_SET, GroupPropertiesSet, (8,), _group_properties_row, _read_group_properties),
     (_GROUP_RESET, GroupReset, (8,), _group_reset_row, _read_group_reset),
     (_STREAM_PROPERTIES_SET, StreamPropertiesSet, (6,), _stream_properties_row, _read_stream_properties),
+    (_ENTRY_NAMED, EntryNamed, (6,), _entry_named_row, _read_entry_named),
 )
 _WRITERS: Final = {effect: write for _, effect, _, write, _ in KINDS}
 _READERS: Final = {number: (effect.__name__, sizes, read) for number, effect, sizes, _, read in KINDS}

@@ -31,7 +31,8 @@ from crdtstream.core.groups.create import NEVER_RESET, Create
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.spans import Span
-from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.names.producers import Producers
+from crdtstream.core.names.register import NamedAdd, NameRegister
 from crdtstream.core.streams.origin_meta import OriginMeta
 from crdtstream.core.streams.properties import StreamProperties, property_rows
 from crdtstream.core.streams.stream import Stream
@@ -46,7 +47,6 @@ from crdtstream.protocols.columns import (
     read_bytes,
     read_column,
     read_counter,
-    read_id,
     read_int,
     read_key,
     read_origin,
@@ -61,7 +61,7 @@ from crdtstream.protocols.effect_rows import (
     read_intervals,
     read_position,
 )
-from crdtstream.protocols.fact_rows import read_optional
+from crdtstream.protocols.name_rows import NAME_KINDS, producer_rows, read_name_row
 from crdtstream.protocols.property_rows import read_registers, read_stream_property, registers_columns
 from crdtstream.protocols.rows import Row
 
@@ -79,8 +79,7 @@ _CONSUMER_NUMBER: Final = 9
 _PENDING: Final = 10
 _GONE: Final = 11
 _BLOCK: Final = 12
-_PRODUCERS: Final = 13
-_PRODUCED: Final = 14
+# 13, 14, 20 and 21 are of names: protocols/name_rows.py.
 _PROPERTY: Final = 15
 
 # The last one is left out where it is 0, as formats before 3 left it out.
@@ -97,7 +96,9 @@ _REPLAY: Final = 2
 KNOWN_FIELDS: Final[dict[type, str]] = {
     Stream: "_counters _expiring _offset _removed_top chains deleted destroyed expires_ms groups length metas producers"
     " properties top trees used_ms writers",
-    Producers: "_of_producer added duplicates duration_s entries_max",
+    Producers: "_of_producer added duplicates duration_s entries_max is_shared register",
+    NameRegister: "_adds _of_id met",
+    NamedAdd: "acknowledged at_ms dot entry_id is_lost seen",
     OriginMeta: "add_counter add_id added dropped_counter expires_ms expiry_counter first offset offset_counter"
     " offset_weight removed_counter removed_id set_counter set_id trimmed_to voided",
     StreamProperties: "_registers limits",
@@ -157,16 +158,10 @@ def capture_stream(key: Key, stream: Stream | None, position: int) -> StreamImag
     image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
     image.rows += [(_PROPERTY, *row) for row in property_rows(stream.properties)]
     if stream.producers is not None:
-        image.rows += _producer_rows(stream.producers)
+        image.rows += producer_rows(stream.producers, True)
     image.trees = [TreeImage(origin, tree) for origin, tree in stream.trees.items()]
     image.groups = [capture_group(group_name, group) for group_name, group in stream.groups.items()]
     return image
-
-
-def _producer_rows(producers: Producers) -> list[Row]:
-    rows: list[Row] = [(_PRODUCERS, producers.duration_s, producers.entries_max, producers.added, producers.duplicates)]
-    rows += [(_PRODUCED, *record) for record in producers.rows()]
-    return rows
 
 
 def capture_group(name: bytes, group: Group) -> GroupImage:
@@ -187,6 +182,8 @@ def capture_replicated(key: Key, stream: Stream) -> StreamImage:
     image.rows += [(_META, origin, _meta_column(meta)) for origin, meta in stream.metas.items()]
     image.rows += [(_DESTROYED, group, _counters_column(counters)) for group, counters in stream.destroyed.items()]
     image.rows += [(_PROPERTY, *row) for row in property_rows(stream.properties)]
+    if stream.producers is not None and stream.producers.is_shared:
+        image.rows += producer_rows(stream.producers, False)
     image.trees = [TreeImage(origin, tree) for origin, tree in stream.trees.items() if tree.count]
     image.groups = [_capture_creates(group_name, group) for group_name, group in stream.groups.items()]
     return image
@@ -287,10 +284,8 @@ class StateReader:
         elif kind == _BLOCK:
             origin, block = _read_block(row)
             self._trees.setdefault(origin, (0, []))[1].append(block)
-        elif kind == _PRODUCERS:
-            self._stream.producers = _read_producers(row)
-        elif kind == _PRODUCED:
-            _read_produced(self._stream, row)
+        elif kind in NAME_KINDS:
+            read_name_row(self._stream, row)
         elif kind == _PROPERTY:
             read_stream_property(self._stream, row)
         elif kind == _DESTROYED:
@@ -383,23 +378,6 @@ class StateReader:
         self._stream.put_group(self._group_name, group)
         self._group = None
         self._consumer_names = {}
-
-
-def _read_producers(row: Row) -> Producers:
-    _, duration_s, entries_max, added, duplicates = read_row(row, 5, "producers")
-    producers = Producers()
-    producers.duration_s = read_optional(duration_s, "duration")
-    producers.entries_max = read_optional(entries_max, "number of records")
-    producers.added, producers.duplicates = read_u64(added, "added"), read_u64(duplicates, "duplicates")
-    return producers
-
-
-def _read_produced(stream: Stream, row: Row) -> None:
-    _, producer, name, entry_id, at_ms = read_row(row, 5, "record of a producer")
-    if stream.producers is None:
-        raise CodecError("a record of a producer comes before the producers")
-    key = (read_bytes(producer, "producer"), read_bytes(name, "idempotent ID"))
-    stream.producers.record(*key, read_id(entry_id, "entry"), read_u64(at_ms, "time of a record"))
 
 
 def _tree(head: int, blocks: list[Block]) -> EntryTree:

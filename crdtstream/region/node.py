@@ -6,8 +6,7 @@
 
 The runtime performs a Ready in the order of its fields, and that order is a contract: append the records, then send the
 replies. With `fsync = always` the node itself holds replies, even of reads, until `synced` covers everything that they
-may have seen. `synced` is the only source of durable progress. Outgoing messages are pulled, so a slow peer causes no
-queue.
+may have seen. `synced` is the only source of durable progress. Outgoing messages are pulled: no peer makes a queue.
 
 Life cycle: `recover` for each record of the log, then `start`, then turns, then `stop`.
 
@@ -372,6 +371,7 @@ class Node:
         self._set_clock(now_ms)
         self.exchange.receive(link_id, message, now_ms)
         self._live()
+        self.serving.remove_lost()
         self.partitions.serve_arrived()
         if self.context.parking.waiters:
             self.serving.wake()

@@ -25,6 +25,7 @@ from crdtstream.connections.client import Client, size_of
 from crdtstream.connections.context import CommandError, Context, Notices, Reply, Waiter
 from crdtstream.connections.outputs import Outputs
 from crdtstream.connections.slicing import go_on, is_due
+from crdtstream.core.names.duplicates import remove_all_lost
 from crdtstream.core.replica import Replica
 from crdtstream.status.events import Notice
 
@@ -289,8 +290,8 @@ class Serving:
                     context.parking.postpone(waiter, waiter.retry_ms(context))
 
     def expire(self) -> None:
-        """Delete expired keys, unless clients are paused. Clients that wait for a key which is only hidden so far learn
-        that it is gone.
+        """Delete expired keys, and entries that are lost to others of their name, unless clients are paused. Clients
+        that wait for a key which is only hidden so far learn that it is gone.
         """
         context, replica = self._context, self._replica
         standing = context.standing
@@ -298,11 +299,17 @@ class Serving:
         if standing.may_remove() and not standing.loading and not standing.departing and not standing.paused:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
+            remove_all_lost(replica)
             context.notifications.publish_prepared()
         parking = context.parking
         if parking.waiters and replica.keyspace.deadlines.times:
             for waiter in parking.waiting_for(list(filter(replica.keyspace.hides, parking.keys()))):
                 self._serve(waiter)
+
+    def remove_lost(self) -> None:
+        """Batches arrived: remove what is lost to other entries of their name, before a client asks for it."""
+        if self._replica.keyspace.named.met:
+            self.expire()
 
     def resume(self) -> None:
         """End the turn: run backlogs while something of the turn is left, and at least one share of each queue."""

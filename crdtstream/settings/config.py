@@ -62,6 +62,7 @@ class Limits:
     batch_bytes_max: int = 2 << 30
     progress_rows_max: int = 500_000
     exact_intervals_max: int = 1_000
+    names_max: int = 250_000
     replication_interval_ms: int = 2
     heartbeat_ms: int = 1_000
     peer_timeout_ms: int = 5_000

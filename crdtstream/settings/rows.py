@@ -376,6 +376,12 @@ LIMIT_GROUPS: Groups = (
                 " close.",
                 AT_ONCE,
             ),
+            row(
+                "names_max",
+                "Names of adds (`XADD IDMP`) that are kept until all regions have the add. Of more the oldest leave:"
+                " adds that regions made under them at the same time all stay.",
+                AT_ONCE,
+            ),
             row("heartbeat_ms", "How often a region gives a sign of life.", AT_ONCE),
             row(
                 "peer_timeout_ms", "A peer that is silent for so long counts as lost. At least two heartbeats.", AT_ONCE

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.commands.idempotence import name_of_content
+from crdtstream.core.names.duplicates import remove_all_lost
+from crdtstream.core.values.entry_id import format_id
 from crdtstream.settings.config import Limits
-from tests.commands.group_region import OK, array, bulk, integer, sync
+from tests.commands.group_region import NILA, OK, array, bulk, integer, sync
 from tests.commands.harness import Region
 
 
@@ -101,14 +103,124 @@ def test_records_are_restored(region: Region) -> None:
     assert region.run("XIDMPRECORD", "s", "p", "", "1-1") == b"-ERR idempotent ID must be non-empty\r\n"
 
 
-def test_another_region_does_not_know() -> None:
+def resolve(*regions: Region) -> None:
+    """Exchange what regions have, and what follows where adds met."""
+    for _ in range(2):
+        sync(*regions)
+        for region in regions:
+            remove_all_lost(region.replica)
+    sync(*regions)
+
+
+def test_another_region_knows() -> None:
     one, two = Region(), Region(2)
-    add(one, "IDMP p a")
+    first = add(one, "IDMP p a")
+    sync(one, two)
+    assert add(two, "IDMP p a") == first
+    sync(one, two)
+    assert one.line("XLEN s") == two.line("XLEN s") == integer(1)
+    assert (told(two, "iids-added"), told(two, "iids-duplicates")) == (integer(1), integer(1))
+
+
+def test_an_older_region_in_the_cluster_leaves_names_local() -> None:
+    one, two = Region(), Region(2)
+    one.neighbours.formats[2] = two.neighbours.formats[2] = 3
+    first = add(one, "IDMP p a")
+    assert add(one, "IDMP p a") == first
     sync(one, two)
     add(two, "IDMP p a")
     sync(one, two)
     assert one.line("XLEN s") == two.line("XLEN s") == integer(2)
-    assert told(two, "iids-added") == integer(1)
+    assert one.replica.applied.format_version == 0
+
+
+def test_of_two_regions_one_add_stays() -> None:
+    one, two = Region(id_mode="strict"), Region(2, id_mode="strict")
+    two.replica.residue = 2
+    first, second = add(one, "IDMP p a"), add(two, "IDMP p a")
+    assert first != second
+    resolve(one, two)
+    for region in (one, two):
+        assert region.line("XLEN s") == integer(1)
+        assert add(region, "IDMP p a") == first
+        assert region.run("XDEL", "s", second.split(b"\r\n")[1]) == integer(0)
+    kept = two.replica.applied.conflicts.counts
+    assert kept["name-added-twice"] == 1
+
+
+def group_of_both(id_of: str = "0") -> tuple[Region, Region, str, str]:
+    """Two regions that both have a group, and an entry each under one name; the IDs, the survivor's first."""
+    one, two = Region(id_mode="strict"), Region(2, id_mode="strict")
+    two.replica.residue = 2
+    one.line(f"XGROUP CREATE s g {id_of} MKSTREAM")
+    sync(one, two)
+    first, second = add(one, "IDMP p a"), add(two, "IDMP p a")
+    for region in (one, two):
+        region.line("XREADGROUP GROUP g c COUNT 1 STREAMS s >")
+    return one, two, first.split(b"\r\n")[1].decode(), second.split(b"\r\n")[1].decode()
+
+
+def pending(region: Region) -> list[str]:
+    group = region.replica.keyspace.databases[0][b"s"].groups[b"g"]
+    rows = group.pending.rows((0, 0), (2**64 - 1, 2**64 - 1), -1, None)
+    return [format_id(row.entry_id).decode() for row in rows]
+
+
+def test_what_was_acknowledged_of_a_lost_entry_counts_for_the_other() -> None:
+    """Also if it was removed before the other one arrived."""
+    one, two, first, second = group_of_both()
+    assert two.line(f"XACK s g {second}") == integer(1)
+    assert two.line(f"XDEL s {second}") == integer(1)
+    two.replica.acknowledge_all()
+    resolve(one, two)
+    assert pending(one) == pending(two) == []
+    assert two.line("XREADGROUP GROUP g c STREAMS s >") == NILA
+    assert one.line(f"XRANGE s {first} {first}") != b"*0\r\n"
+
+
+def test_a_lost_entry_is_acknowledged_later() -> None:
+    one, two, first, second = group_of_both()
+    resolve(one, two)
+    assert (pending(one), pending(two)) == ([first], [second])
+    assert two.line(f"XACK s g {second}") == integer(1)
+    two.replica.acknowledge_all()
+    sync(one, two)
+    assert pending(one) == pending(two) == []
+    assert two.line("XREADGROUP GROUP g c STREAMS s >") == NILA
+
+
+def test_a_lost_entry_that_is_pending_does_not_stop_the_other() -> None:
+    one, two, first, second = group_of_both()
+    resolve(one, two)
+    assert two.line("XREADGROUP GROUP g d STREAMS s >") != NILA
+    assert pending(two) == [first, second]
+    # Acknowledged where the survivor is pending, which no consumer of the lost one knows.
+    assert two.line(f"XACKDEL s g IDS 1 {second}") == array(integer(1))
+    assert pending(two) == []
+
+
+def test_in_the_other_region_the_id_of_what_is_lost_acknowledges_what_is_pending() -> None:
+    one, two, _, second = group_of_both()
+    resolve(one, two)
+    assert one.line(f"XACK s g {second}") == integer(1)
+    assert one.line(f"XACK s g {second}") == integer(0)
+    assert pending(one) == []
+
+
+def test_after_the_duration_both_entries_stay() -> None:
+    one, two = Region(), Region(2)
+    add(one, "IDMP p a")
+    sync(one, two)
+    two.replica.keyspace.now_ms += 100_000
+    add(two, "IDMP p a")
+    resolve(one, two)
+    assert one.line("XLEN s") == two.line("XLEN s") == integer(2)
+
+
+def test_a_name_that_is_too_large_with_its_entry() -> None:
+    region = Region(limits=Limits(entry_bytes_max=100))
+    assert region.line("XADD s IDMP p " + "n" * 100 + " * f v") == b"-ERR Elements are too large to be stored\r\n"
+    assert region.line("EXISTS s") == integer(0)
 
 
 @pytest.mark.parametrize(

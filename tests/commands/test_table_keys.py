@@ -76,7 +76,7 @@ def touched() -> set[bytes]:
 @pytest.fixture
 def region(touched: set[bytes]) -> Iterator[Region]:
     made = Region()
-    made.replica.keyspace.databases = [Watched(touched) for _ in range(DATABASES)]
+    made.replica.keyspace.databases[:] = [Watched(touched) for _ in range(DATABASES)]
     for line in ("XADD s 1-0 f v", "XADD s 2-0 f v", "XGROUP CREATE s g 0", "XADD other 1-0 f v"):
         assert not (made.line(line) or b"-").startswith(b"-")
     made.line("XREADGROUP GROUP g c COUNT 1 STREAMS s >")

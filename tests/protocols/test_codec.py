@@ -124,6 +124,7 @@ def single_effects() -> st.SearchStrategy[Effect]:
         st.builds(fx.ExpirySet, keys, u64),
         st.builds(fx.StreamPropertiesSet, keys, counters, st.dictionaries(names, names, max_size=3)),
         st.builds(fx.AddCounted, keys, st.just(1), st.just(0)),
+        st.builds(fx.EntryNamed, keys, st.binary(max_size=9), st.binary(max_size=9), st.integers(0, 2**64 - 1)),
         st.builds(fx.MemberJoined, origins),
         st.builds(evicted, origins, u64, st.none() | random_bits),
         st.builds(fx.MemberAdmitted, origins, counters, st.booleans()),

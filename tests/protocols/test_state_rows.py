@@ -10,9 +10,10 @@ import pytest
 from crdtstream.core.effects import Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.encoding import encode_entry
-from crdtstream.core.groups.create import Create
+from crdtstream.core.groups.create import NEVER_RESET, Create
 from crdtstream.core.groups.group import Group
-from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.names.producers import Producers
+from crdtstream.core.names.register import NamedAdd
 from crdtstream.core.streams.origin_meta import OriginMeta
 from crdtstream.core.streams.properties import StreamProperties
 from crdtstream.core.streams.stream import Stream
@@ -54,6 +55,15 @@ def full_producers() -> Producers:
     producers.record(b"q", b"1", (1, 1), 5)
     producers.record(b"p", b"2", (2, 1), 6)
     producers.record(b"q", b"\xff", (3, 2**64 - 1), 6)
+    register = producers.share()
+    register.put((b"q", b"1"), NamedAdd((1, 7), (1, 1), 5, []))
+    register.put((b"", b"letter"), NamedAdd((1, 9), (1, 2), 0, []))
+    register.put((b"q", b"1"), NamedAdd((258, 2**64 - 1), (1, 2), 2**63, [(1, 7), (258, 3)]))
+    register.put((b"q", b"1"), NamedAdd((3, 1), (4, 2), 6, []))
+    (lost,) = register.adds_with(3, (4, 2))
+    lost.is_lost = True
+    lost.acknowledge(b"g", [((1, 7), NEVER_RESET), ((2, 8), (4, 1))])
+    lost.acknowledge(b"h", [((1, 9), NEVER_RESET)])
     return producers
 
 

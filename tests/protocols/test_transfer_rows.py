@@ -14,7 +14,7 @@ from crdtstream.protocols.columns import CodecError, column
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import StreamImage, block_row, capture_replicated
 from crdtstream.protocols.transfer_rows import Drafting, TransferReader, context_row, head_row, tail_row
-from tests.protocols.test_state_rows import KEY, full_stream
+from tests.protocols.test_state_rows import KEY, full_producers, full_stream
 
 FAR = origin_of(1, -1)
 VECTOR = VersionVector({1: 2**63, 258: 5, FAR: 7})
@@ -80,6 +80,20 @@ def test_what_is_local_stays_behind() -> None:
     assert not group.delivered and not group.skipped and not group.replay and not group.consumers
     assert len(group.creates) == 2
     assert group.floor.default == (0, 0)
+
+
+def test_names_are_sent_without_what_is_local() -> None:
+    producers = read(state_rows()).streams[KEY].producers
+    assert producers is not None and producers.register is not None and producers.is_shared
+    assert (producers.duration_s, producers.added, producers.rows()) == (None, 0, full_producers().rows())
+    adds = producers.register.adds_of((b"q", b"1"))
+    assert [(add.dot, add.entry_id, add.at_ms, add.seen) for add in adds] == [
+        ((1, 7), (1, 1), 5, []),
+        ((258, 2**64 - 1), (1, 2), 2**63, [(1, 7), (258, 3)]),
+        ((3, 1), (4, 2), 6, []),
+    ]
+    assert not any(add.acknowledged or add.is_lost for add in adds)
+    assert producers.register.met == {(b"q", b"1"): None}
 
 
 def test_a_state_without_its_head_or_a_stream_is_refused() -> None:

@@ -18,17 +18,22 @@ from crdtstream.core.local_facts import (
     ProducersConfigured,
     ProducersFact,
 )
-from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.names.acknowledging import record_dropped
+from crdtstream.core.names.producers import Producers
 from crdtstream.core.streams.stream import Stream
 
 
 def apply_to_group(stream: Stream, group: Group, fact: LocalFact) -> bool:
     """Apply one local fact; true if the group's runs may have grown."""
     if isinstance(fact, EntriesDelivered):
+        if fact.noack and stream.producers is not None:
+            record_dropped(stream, fact.group, group, fact.intervals)
         group.apply_delivered(stream.trees, fact.consumer, fact.now_ms, fact.intervals, fact.noack, fact.offer)
         group.entries_read = fact.entries_read
         return fact.noack
     if isinstance(fact, PendingDropped):
+        if stream.producers is not None:
+            record_dropped(stream, fact.group, group, fact.intervals)
         group.apply_dropped(fact.intervals)
         return True
     if isinstance(fact, PendingClaimed):

@@ -37,8 +37,8 @@ from crdtstream.core.entries.range_reading import (
 )
 from crdtstream.core.entries.seen import Counters, SeenEntries
 from crdtstream.core.groups.group import Group
+from crdtstream.core.names.producers import Producers
 from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY
-from crdtstream.core.streams.idempotence import Producers
 from crdtstream.core.streams.origin_meta import OriginMeta
 from crdtstream.core.streams.properties import StreamProperties, without_voided
 from crdtstream.core.values.by_origin import ByOrigin
@@ -99,7 +99,7 @@ class Stream:
         self.expires_ms = NO_EXPIRY
         self.used_ms = 0
         self._counters: Counters | None = None
-        # Local; None if nobody ever added idempotently here.
+        # None if nobody ever added idempotently here.
         self.producers: Producers | None = None
         # None if none is set.
         self.properties: StreamProperties | None = None
@@ -334,8 +334,8 @@ class Stream:
         self.choose_expiry()
         if self.properties is not None:
             self.properties = without_voided(self.properties, context)
-        if not self.exists():
-            self.producers = None
+        if self.producers is not None and not self.exists():
+            self.producers = self.producers.drop()
 
     def _choose_trees(self) -> None:
         for origin, tree in self.trees.items():

@@ -6,7 +6,8 @@ every `TELL_MS` after something was forgotten; the replay visits the same keys. 
 position is stable whenever the log is read again: origins admitted later build on what others had forgotten by then
 (core/members.py).
 
-What was forgotten after the last such record is collected again once the links are up (core/collection.py).
+What was forgotten after the last such record is collected again once the links are up (core/collection.py). So are
+names of adds (core/names/register.py), of which no record says anything.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from crdtstream.replication.log.turn import Turn
 from crdtstream.settings.config import Limits
 
 TELL_MS: Final = 1_000
+NAMES_A_TICK: Final = 10_000
 
 
 class Collecting:
@@ -35,7 +37,9 @@ class Collecting:
         self._told_ms = 0
 
     def tick(self, now_ms: int, stable: VersionVector, limits: Limits, writable: bool) -> None:
-        collection = self._keyspace.collection
+        collection, named = self._keyspace.collection, self._keyspace.named
+        if named.held:
+            named.forget(stable, limits.collected_keys_max, NAMES_A_TICK, now_ms)
         if collection.waiting:
             collection.deleted.streams_max = limits.deleted_streams_max
             before = collection.forgotten

@@ -127,6 +127,9 @@ def _held(stream: Stream) -> list[Dot]:
         last = last_of(tree)
         if last is not None:
             held.append((origin, last[1]))
+    register = None if stream.producers is None else stream.producers.register
+    for _, adds in [] if register is None else register.items():
+        held += [add.dot for add in adds]
     return held
 
 

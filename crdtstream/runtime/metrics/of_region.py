@@ -152,6 +152,12 @@ def replication_families(node: Node) -> Iterator[Metric]:
     rows = [((kind,), float(count)) for kind, count in context.replica.applied.conflicts.counts.items()]
     yield counters("conflicts_total", "What met without having seen each other, since the start.", ("kind",), rows)
     yield from retention_families(context)
+    named = context.replica.keyspace.named
+    yield gauge("names", "Names of adds that may still meet concurrent ones.", named.held)
+    meaning = "Entries that were removed here because another one of their name stays."
+    yield counter("names_removed_total", meaning, named.removed)
+    meaning = "Names beyond names_max: what was added under them at the same time all stays."
+    yield counter("names_dropped_total", meaning, named.dropped)
     start_over = context.cluster.start_over
     if start_over is not None:
         yield counter("start_overs_total", "How often the region took another's state.", start_over.count)

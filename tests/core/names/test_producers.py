@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.core.streams.idempotence import Producers
+from crdtstream.core.names.producers import Producers
 
 
 def test_records_expire() -> None:

@@ -1,0 +1,99 @@
+"""What follows where concurrent adds under one name met: the lost ones are removed, and what was acknowledged of them
+is acknowledged of the survivor.
+
+Every region that holds both prepares the removal, as an effect: so all agree, although some may have forgotten a name
+(`names_max`). References stay, as with KEEPREF: what is pending of a lost entry stays pending until it is acknowledged,
+and does not stop the delivery of the survivor. A DEL that had not seen the lost entry does not keep it from leaving.
+
+Call it after batches and joins, at a start, and before a producer adds again under a name that met.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core.conflicts import ADDED_TWICE
+from crdtstream.core.effects import CounterRange, Key
+from crdtstream.core.groups.group import Group
+from crdtstream.core.local_facts import PendingDropped
+from crdtstream.core.names.acknowledging import is_acknowledged
+from crdtstream.core.names.register import NamedAdd, NameRegister
+from crdtstream.core.replica import Replica
+from crdtstream.core.streams.stream import Stream
+from crdtstream.core.values.entry_id import EntryId, id_below
+from crdtstream.core.values.origin_intervals import OriginIntervals
+
+
+def remove_all_lost(replica: Replica) -> None:
+    for key in list(replica.keyspace.named.met):
+        remove_lost(replica, key)
+
+
+def remove_lost(replica: Replica, key: Key) -> None:
+    """Prepare what follows from the adds that met in this key."""
+    named = replica.keyspace.named
+    named.met.pop(key, None)
+    stream = replica.keyspace.databases[key[0]].get(key[1])
+    register = None if stream is None or stream.producers is None else stream.producers.register
+    if stream is None or register is None:
+        return
+    lost = _lost_of(replica, key, stream, register)
+    ranges: dict[int, list[CounterRange]] = {}
+    for add in sorted(lost, key=lambda one: one.dot):
+        ranges.setdefault(add.dot[0], []).append((add.dot[1], add.dot[1]))
+    named.removed += replica.remove_entries(key, ranges, False, max([add.entry_id for add in lost], default=None))
+
+
+def _lost_of(replica: Replica, key: Key, stream: Stream, register: NameRegister) -> list[NamedAdd]:
+    """The lost entries that live here; what was acknowledged of lost ones is passed on first, while they do."""
+    living: list[NamedAdd] = []
+    names = list(register.met)
+    register.met.clear()
+    for name in names:
+        for lost, survivor in register.losses(name):
+            for group_name, group in sorted(stream.groups.items()):
+                if is_acknowledged(stream, group_name, group, lost):
+                    acknowledge_survivor(replica, key, group_name, survivor)
+            if not lost.is_lost:
+                lost.is_lost = True
+                replica.applied.conflicts.record(ADDED_TWICE, key, survivor.dot, lost.dot)
+            if stream.holds(lost.dot[0], lost.entry_id):
+                living.append(lost)
+    return living
+
+
+def acknowledge_survivor(replica: Replica, key: Key, name: bytes, survivor: NamedAdd) -> bool:
+    """Acknowledge this entry for the group in all regions; false if that is done, or the entry is gone."""
+    stream = replica.keyspace.databases[key[0]][key[1]]
+    group, origin, entry_id = stream.groups[name], survivor.dot[0], survivor.entry_id
+    piece = (id_below(entry_id), entry_id)
+    is_held = group.pending.get(origin, entry_id) is not None
+    if is_held:
+        replica.record(PendingDropped(key, name, OriginIntervals(origin, *piece)))
+    acked = group.acked.get(origin)
+    if not stream.holds(origin, entry_id) or (acked is not None and acked.contains(entry_id)):
+        return is_held
+    replica.acknowledge_unread(key, name, {origin: [piece]})
+    return True
+
+
+def acknowledge_lost(replica: Replica, key: Key, name: bytes, ids: list[EntryId]) -> list[EntryId]:
+    """Consumers acknowledge these IDs: acknowledge the survivors of those that are lost. Call it before the pending
+    entries leave. Returns the IDs that are not pending here, and whose survivor was not acknowledged before.
+    """
+    stream = replica.keyspace.databases[key[0]][key[1]]
+    register = None if stream.producers is None else stream.producers.register
+    found: list[EntryId] = []
+    for entry_id in [] if register is None else ids:
+        is_held = bool(stream.groups[name].pending.origins_of(entry_id))
+        for survivor in register.survivors_of(entry_id) if register is not None else []:
+            if _counts(stream.groups[name], is_held, survivor):
+                done = acknowledge_survivor(replica, key, name, survivor)
+                if done and not is_held:
+                    found.append(entry_id)
+    return found
+
+
+def _counts(group: Group, is_held: bool, survivor: NamedAdd) -> bool:
+    """True if an XACK of a lost entry says something here: of what no consumer here holds only if acknowledgements are
+    exact.
+    """
+    return is_held or group.rules.exact or group.pending.get(survivor.dot[0], survivor.entry_id) is not None
