@@ -247,3 +247,19 @@ def test_a_group_that_every_region_delivers_does_not_move() -> None:
     cluster = formed("ACKNOWLEDGE EXACT")
     assert say(cluster, 1, "CRDT.GROUP MOVE s g 2").startswith(b"-ERR every region delivers this group")
     assert read(cluster, 1) == read(cluster, 2) == ALL
+
+
+@pytest.mark.parametrize("readers", [(2, 3), (3,)])
+def test_one_of_several_regions_with_readers_takes_over(readers: tuple[int, ...]) -> None:
+    """Without an order both would, and deliver the same until they hear of each other."""
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    for number in readers:
+        assert read(cluster, number) == []
+    away(cluster, 1)
+    found: dict[int, list[str]] = {number: [] for number in readers}
+    for _ in range(4 * TAKEOVER_MS // 100):
+        cluster.tick(100)
+        for number in readers:
+            found[number] += read(cluster, number)
+        cluster.sync()
+    assert sorted(entry for entries in found.values() for entry in entries) == ALL

@@ -35,6 +35,7 @@ MODULES = [
     "fuzz",
     "nemesis",
     "nemesis.mistakes",
+    "nemesis.queues",
     "nemesis.instances",
     "nemesis.restarts",
     "nemesis.standby",

@@ -163,12 +163,13 @@ class Delivering:
         writers = {region_of(origin) for origin in stream.trees}
         rules = group.rules
         places = [ANY_REGION] if rules.mode == OWNER else sorted(writers)
-        silent = [place for place in places if self._is_silent(rules.deliverer(place), takeover_ms)]
+        wait_ms = takeover_ms + self.hearing.turn_ms(takeover_ms)
+        silent = [place for place in places if self._is_silent(rules.deliverer(place), wait_ms)]
         if silent:
             self.give(key, name, silent, self._region)
 
-    def _is_silent(self, region: int, takeover_ms: int) -> bool:
-        return region not in (self._region, ANY_REGION) and self.hearing.silent_ms(region) >= takeover_ms
+    def _is_silent(self, region: int, wait_ms: int) -> bool:
+        return region not in (self._region, ANY_REGION) and self.hearing.silent_ms(region) >= wait_ms
 
     def give(self, key: Key, name: bytes, writers: list[int], region: int) -> None:
         """From now on that region delivers what these wrote."""

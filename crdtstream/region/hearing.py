@@ -8,6 +8,8 @@ later. So what a group's records give a region is delivered only
     b    after contact with a region that was silent for long, be it a link or an effect of it that others passed on:
          once it has applied what that region had when its next sign of life came
 
+A region that takes over for a silent one waits for its turn among those that are heard.
+
 Silence is measured by the time that this region serves: a clock that is set forward makes nobody silent, and counts as
 a pause.
 """
@@ -108,13 +110,23 @@ class Hearing:
         since_ms = self._since_ms if heard is None or heard.at_ms == UNHEARD else heard.at_ms
         return self._clock.elapsed_ms - since_ms
 
+    def turn_ms(self, takeover_ms: int) -> int:
+        """How much longer than that this region waits before it takes over: by two heartbeats for each region with a
+        lower number that is heard. So of several regions with readers one takes over, and the others hear of it.
+        """
+        own = region_of(self._exchange.view.replica.applied.origin)
+        before = [one for one in self._counted() if one < own and self.silent_ms(one) < takeover_ms]
+        return QUIET * self._heartbeat_ms * len(before)
+
+    def _counted(self) -> list[int]:
+        """The other regions of the cluster."""
+        own = region_of(self._exchange.view.replica.applied.origin)
+        return sorted({region_of(origin) for origin in self._exchange.counted()} - {own})
+
     def awaited_regions(self, takeover_ms: int) -> list[int]:
         """The regions that must be heard, or whose effects must arrive, before anything is delivered here."""
         self._look_for_pause()
-        birth, applied = self._exchange.birth, self._exchange.view.replica.applied
-        counted = {region_of(origin) for origin in applied.members.counted(applied.origin, birth.founders_left())}
-        counted.discard(region_of(applied.origin))
-        return [region for region in sorted(counted) if self._is_awaited(region, takeover_ms)]
+        return [region for region in self._counted() if self._is_awaited(region, takeover_ms)]
 
     def _is_awaited(self, region: int, takeover_ms: int) -> bool:
         heard = self._regions.get(region)
