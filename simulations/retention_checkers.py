@@ -22,7 +22,10 @@ from crdtstream.core.values.entry_id import EntryId
 from simulations.checking import Checker
 from simulations.network import Network
 from simulations.oracle import Oracle, Row, unfold
+from simulations.workload import KEYS
 
+# Partitioned streams are trimmed by their own rules.
+CLIENT_KEYS = tuple((0, name) for name in KEYS)
 # Key, ID, and bytes as a reply.
 KnownEntry = tuple[Key, EntryId, int]
 # ID, origin, counter, bytes.
@@ -56,7 +59,7 @@ def limits_of(registers: list[StreamRegisterRow]) -> RetentionLimits:
 def by_key(rows: list[Row]) -> dict[Key, list[Row]]:
     found: dict[Key, list[Row]] = {}
     for row in rows:
-        if not isinstance(row[2], fx.MemberEffect):
+        if row[2].key in CLIENT_KEYS:
             found.setdefault(row[2].key, []).append(row)
     return found
 
@@ -89,7 +92,7 @@ def removed_by_retention(world: Network) -> set[Dot]:
     """Return the entries that retention removed, in worlds where only it removes single ones."""
     found: set[Dot] = set()
     for _, _, effect in world.oracle.effects(world.vector()) if world.settings.has_limits else ():
-        if isinstance(effect, fx.EntriesRemoved):
+        if isinstance(effect, fx.EntriesRemoved) and effect.key in CLIENT_KEYS:
             for origin, pieces in effect.ranges.items():
                 found.update((origin, counter) for low, high in pieces for counter in range(low, high + 1))
     return found
@@ -123,7 +126,7 @@ class RemovesWithinLimits(Checker):
             for (origin, counter), _, effect in unfold(batch):
                 if isinstance(effect, fx.EntriesAdded):
                     self._record_added(origin, counter, effect)
-                own = origin == machine.node.replica.applied.origin
+                own = origin == machine.node.replica.applied.origin and effect.key in CLIENT_KEYS
                 if isinstance(effect, fx.EntriesRemoved) and own:
                     self._look(world, self._removed(number, (origin, counter), effect))
 

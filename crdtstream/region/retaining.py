@@ -30,7 +30,7 @@ from crdtstream.replication.membership.membership import Membership
 from crdtstream.status.availability import TICK_BYTES
 
 # What one tick does at most: streams, entries looked at, and bytes of effects, which the reserve of a full disk takes.
-KEYS_A_TICK: Final = 256
+KEYS_A_TICK: Final = 128
 ENTRIES_A_TICK: Final = 20_000
 EFFECT_BYTES_A_TICK: Final = TICK_BYTES // 4
 # A stream whose turn has come gets so many, also where fewer are left: it would lose its turn.
