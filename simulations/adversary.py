@@ -37,7 +37,8 @@ from simulations.flapping import Flapping
 from simulations.history import Violation
 from simulations.machine import Machine
 from simulations.network import Stop, Watcher
-from simulations.settings import COPY, FAULTS_OF_LINKS, FLAPPING, MEMORY, Settings
+from simulations.parting import Parting
+from simulations.settings import COPY, DELIVERING, FAULTS_OF_LINKS, FLAPPING, MEMORY, Settings
 from simulations.short_memory import ShortMemory
 from simulations.world import World
 
@@ -55,15 +56,18 @@ def draw_world(
     recorder: Watcher | None = None,
     partitioned: bool | None = None,
     properties: bool | None = None,
+    delivering: bool | None = None,
 ) -> World:
-    """The world of a seed, with its adversary; `partitioned` and `properties` take the place of what the seed says."""
-    world = World(seed, Adversary, settings, recorder, partitioned, properties)
+    """The world of a seed, with its adversary; `partitioned` and what follows take the place of what the seed says."""
+    world = World(seed, Adversary, settings, recorder, partitioned, properties, delivering)
     if world.settings.flapping:
         world.watch(Flapping(world, world.draw.of(FLAPPING)))
     if world.workload.has_large:
         world.enlarge_volumes()
     if world.settings.short_memory:
         world.memory = ShortMemory(world, world.draw.of(MEMORY))
+    if world.settings.delivering and world.settings.faults:
+        Parting(world, world.draw.of(DELIVERING)).begin()
     return world
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from simulations.broken_lines import Mutation
 
 WITH_PROPERTIES = {"properties": True}
+DELIVERING = {**WITH_PROPERTIES, "delivering": True}
+# Both ends of a move are up, and entries lie behind what stays pending.
+UNDISTURBED = {**DELIVERING, "regions": 2, "faults": (), "turn_commands_max": 1, "command_interval_ms": 20}
 
 QUEUES = (
     Mutation(
@@ -79,5 +82,109 @@ QUEUES = (
         "",
         "recovery",
         focus={**WITH_PROPERTIES, "references": True},
+    ),
+    Mutation(
+        "a region delivers before it has heard the others",
+        "region/delivering.py",
+        "        if awaited:\n            return frozenset(writers)\n",
+        "",
+        "heard first",
+        alone=True,
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "a region that was silent is heard again, and not waited for",
+        "region/hearing.py",
+        "        return silent_ms < takeover_ms and heard.gap_ms > takeover_ms // 2\n",
+        "        return False\n",
+        "heard first",
+        alone=True,
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "a move tells its record, and not the runs before it",
+        "commands/group_moving.py",
+        "    context.replica.acknowledge_delivered(order.key, order.group)\n",
+        "",
+        "repeats",
+        alone=True,
+        focus=UNDISTURBED,
+    ),
+    Mutation(
+        "a claim takes what another region delivers",
+        "commands/pending_entries.py",
+        "        if state is None or self._group.withholds(origin) or self",
+        "        if state is None or self",
+        "one deliverer",
+        alone=True,
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "a reader gets what another region delivers",
+        "core/groups/group.py",
+        "if last is None or last <= floor or self.withholds(tree.origin):",
+        "if last is None or last <= floor:",
+        "one deliverer",
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "a region waits for others for ever",
+        "region/hearing.py",
+        "            heard.awaited, heard.gap_ms = None, 0\n",
+        "            heard.awaited = None\n",
+        "deliverers agree",
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "a record counts although the mode was set after it",
+        "core/groups/properties.py",
+        "return record if record is not None and record[0] >= self._since else None",
+        "return record",
+        "deliverers agree",
+        alone=True,
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "in order, a consumer gets new entries while another one holds some",
+        "commands/delivery.py",
+        "    return not (group.rules.ordered and is_held_by_others(stream, group, consumer))\n",
+        "    return True\n",
+        "one consumer",
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "an acknowledgement of before a reset counts after it",
+        "core/groups/create.py",
+        "    return [create for create, reset in named if create.reset == reset]\n",
+        "    return [create for create, reset in named]\n",
+        "runs",
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "an acknowledgement does not name its reset",
+        "core/replica.py",
+        "        dots, resets = sorted(creates), resets_of(creates)\n",
+        "        dots, resets = sorted(creates), list[fx.ResetName]()\n",
+        "exact acknowledgement",
+        alone=True,
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "what was delivered before a reset is not delivered again",
+        "core/groups/positions.py",
+        "        delivered.remove(group.floor.get(origin), ID_MAX)\n    for origin, skipped",
+        "        delivered.remove(ID_MAX, ID_MAX)\n    for origin, skipped",
+        "reset",
+        alone=True,
+        focus=DELIVERING,
+    ),
+    Mutation(
+        "of two resets the last to come counts",
+        "core/groups/create.py",
+        "        if reset <= self.reset:\n",
+        "        if reset == self.reset:\n",
+        "reset",
+        alone=True,
+        focus=DELIVERING,
     ),
 )

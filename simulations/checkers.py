@@ -6,6 +6,7 @@ from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
 from simulations.cursor_checkers import ReadsEachOnce
 from simulations.deletion_checkers import DeletionsAreTold
+from simulations.delivery_checkers import DeliverersAgree, DeliversByRecord, HearsFirst, OneConsumer
 from simulations.expiry_checkers import ExpiresInTime, LongestExpiry, RestartsEmpty
 from simulations.history_checkers import (
     AcknowledgedOnly,
@@ -27,6 +28,7 @@ from simulations.partition_checkers import (
     SilentOwner,
 )
 from simulations.queue_checkers import AcknowledgedExactly, OneProperty
+from simulations.repeat_checkers import Repeats, Resets
 from simulations.retention_checkers import KeepsWhatIsNeeded, OneLimit, RemovesInTime, RemovesWithinLimits
 from simulations.room_checkers import WaitsForRoom
 from simulations.session_checkers import ReadsItsWrites
@@ -74,11 +76,17 @@ def all_checkers() -> list[Checker]:
         RemovesWithinLimits(),
         KeepsWhatIsNeeded(),
         RemovesInTime(),
+        DeliversByRecord(),
+        HearsFirst(),
+        OneConsumer(),
+        Repeats(),
+        DeliverersAgree(),
         NoLostWrite(),
         NoLostGroup(),
         UniqueIds(),
         UniqueDots(),
         DeliveredAtLeastOnce(),
+        Resets(),
         Recovered(),
         AuditsAgree(),
         OneOwner(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from random import Random
 
-DRAW_VERSION = 2
+DRAW_VERSION = 3
 
 
 class Draw:

@@ -51,7 +51,7 @@ ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QU
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 # What worlds have only if the focus names it, so that the others are those for which the checkers were recorded.
-PARTS = ("partitioned", "properties")
+PARTS = ("partitioned", "properties", "delivering")
 
 
 def patched(mutation: Mutation, source: str) -> str:
@@ -93,10 +93,11 @@ def look(mutation: Mutation, folder: str, first: int, seeds_max: int) -> Catch:
 def complaint(seed: int, watcher: str = "", focus: Mapping[str, Any] = NO_FOCUS) -> tuple[str, str] | None:
     """Return the checker and its text if a run of this seed fails; with `watcher`, only that checker runs."""
     checkers = [checker for checker in all_checkers() if watcher in ("", checker.name)]
-    partitioned, properties = [bool(focus.get(name)) for name in PARTS]
+    partitioned, properties, delivering = [bool(focus.get(name)) for name in PARTS]
     try:
         settings = settings_of(seed, focus)
-        run_checked(draw_world(seed, settings, partitioned=partitioned, properties=properties), checkers)
+        world = draw_world(seed, settings, None, partitioned, properties, delivering)
+        run_checked(world, checkers)
     except Violation as violation:
         return (violation.checker, str(violation)) if watcher in ("", violation.checker) else None
     except Exception as error:

@@ -9,7 +9,8 @@ arrival:
                           and neither it nor the Join that admits its origin is beyond a MemberEvicted; if all members
                           had to hold that Join, no operator's eviction is concurrent with it and its admission, and
                           no other origin admitted in that way evicted the same origin to take its place
-    runs of a create      the union of the Acknowledged that name it
+    reset of a create     of the GroupReset that name it the one with the highest (number, origin), with its start
+    runs of a create      the union of the Acknowledged that name it with that reset, or without one if there is none
     its properties        of each name what the GroupPropertiesSet says that names the create and that no other one has
                           seen; of several the one with the highest (number, origin)
     references            are local: what an EntriesRemoved drops of them (DELREF) is in no replicated state
@@ -21,7 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from crdtstream.core import effects as fx
-from crdtstream.core.effects import Batch, Effect, Key
+from crdtstream.core.effects import Batch, Effect, Key, Position, ResetName
+from crdtstream.core.groups.create import NEVER_RESET
 from crdtstream.core.groups.properties import PropertyRegisters
 from crdtstream.core.members import ADMITTED, ADMITTED_BY_ALL, JOINED, PAST, MemberRow
 from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY
@@ -36,14 +38,15 @@ Row = tuple[Dot, VersionVector, Effect]
 
 @dataclass
 class Expected:
-    """What one key must hold: entries as (ID, origin, counter), the creates of each group, the runs and properties of
-    each create, and its expiry.
+    """What one key must hold: entries as (ID, origin, counter), the creates of each group, the runs, properties, reset
+    and start of each create, and its expiry.
     """
 
     entries: set[Entry] = field(default_factory=set)
     groups: dict[bytes, set[Dot]] = field(default_factory=dict)
     runs: dict[Dot, dict[int, IntervalSet]] = field(default_factory=dict)
     properties: dict[Dot, PropertyRegisters] = field(default_factory=dict)
+    resets: dict[Dot, tuple[ResetName, Position]] = field(default_factory=dict)
     expires_ms: int = NO_EXPIRY
 
 
@@ -223,13 +226,26 @@ def _evaluate_groups(rows: list[Row], deletes: list[Dot], expected: Expected) ->
             if all(context.contains(*tombstone) for tombstone in tombstones):
                 expected.groups.setdefault(effect.group, set()).add(dot)
                 expected.runs[dot] = {}
+                expected.resets[dot] = reset_of(rows, dot, effect.start)
     for _, _, effect in rows:
         if isinstance(effect, fx.Acknowledged):
-            for create in effect.creates:
-                runs = expected.runs.get(create)
-                if runs is not None:
-                    _join_runs(runs, effect.runs)
+            for create, reset in named_lays(effect):
+                if create in expected.runs and expected.resets[create][0] == reset:
+                    _join_runs(expected.runs[create], effect.runs)
     expected.properties = {create: properties_of(rows, create) for create in expected.runs}
+
+
+def reset_of(rows: list[Row], create: Dot, start: Position) -> tuple[ResetName, Position]:
+    """Return the reset that counts under a create, and where the group begins by it."""
+    named = [(dot, row) for dot, _, row in rows if isinstance(row, fx.GroupReset) and create in row.creates]
+    found = [((row.number, dot[0]), row.start) for dot, row in named]
+    return max(found, key=lambda one: one[0], default=(NEVER_RESET, start))
+
+
+def named_lays(effect: fx.Acknowledged) -> list[tuple[Dot, ResetName]]:
+    """Return the creates that an acknowledgement names, each with its reset."""
+    resets = effect.resets or [NEVER_RESET] * len(effect.creates)
+    return list(zip(effect.creates, resets, strict=True))
 
 
 def properties_of(rows: list[Row], create: Dot) -> PropertyRegisters:
@@ -267,4 +283,5 @@ def actual(stream: Stream) -> Expected:
         for dot, create in group.creates.items():
             held.runs[dot] = {origin: runs for origin, runs in create.runs.items() if runs}
             held.properties[dot] = dict(create.properties)
+            held.resets[dot] = (create.reset, create.start)
     return held

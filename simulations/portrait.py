@@ -3,7 +3,8 @@
 Classes are walked by their fields, so a field that is added later is compared too, compiled or not. Trees are shown as
 their entries and pending entries as rows, because their layout in blocks and spans may differ. Times of consumers and
 the last use of a stream are kept in memory only. Redundant structures that `check()` verifies are left out: chains and
-other indexes of the same trees and metadata, and what a group remembers to avoid work.
+other indexes of the same trees and metadata, what a group remembers to avoid work, and what each read works out again:
+which entries another region delivers.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def fields_of(kind: type[object]) -> list[str]:
 
 LEFT_OUT: dict[type[object], tuple[str, ...]] = {
     Stream: ("used_ms", "chains", "writers", "_counters", "_expiring"),
-    Group: ("_acknowledged", "_last_unsettled", "_read_cursor", "_unsettled", "deliveries"),
+    Group: ("_acknowledged", "_last_unsettled", "_read_cursor", "_unsettled", "deliveries", "withheld"),
     Span: ("newest_ms", "oldest_ms"),
 }
 FIELD = (GetSetDescriptorType, MemberDescriptorType)

@@ -13,6 +13,7 @@ from crdtstream.core.values.entry_id import EntryId
 from crdtstream.scenarios.reply import Value
 from simulations.adversary import POWERLESS
 from simulations.checking import Checker
+from simulations.group_commands import Lay, lays_of
 from simulations.history import GroupName, id_of_text
 from simulations.history_checkers import may_be_lost
 from simulations.network import Network
@@ -47,15 +48,17 @@ class OneProperty(Checker):
 
 @dataclass
 class Acknowledgement:
-    """An XACK: its region, group and creates then, and what it acknowledges there, as (origin, ID). `last` is the last
-    dot of the region once its turn is over. `told` is true if the group acknowledged exactly, `limited` if so many
-    intervals were known of one of its origins that it may wait.
+    """An XACK: its region, group and lays then, and what it acknowledges there, as (origin, ID). Of that `stale` was
+    delivered before a reset, and comes again all the same. `last` is the last dot of the region once its turn is over.
+    `told` is true if the group acknowledged exactly, `limited` if so many intervals were known of one of its origins
+    that it may wait.
     """
 
     number: int
     group: GroupName
-    creates: set[Dot]
+    lays: set[Lay]
     entries: set[tuple[int, EntryId]]
+    stale: set[tuple[int, EntryId]]
     argv: list[bytes]
     told: bool
     limited: bool = False
@@ -85,7 +88,8 @@ class AcknowledgedExactly(Checker):
         if stream is None or group is None:
             return
         entries = entries_of(stream, group, [id_of_text(word) for word in argv[3:]])
-        asked = Acknowledgement(number, name, set(group.creates), entries, argv, group.rules.exact)
+        stale = {(origin, entry_id) for origin, entry_id in entries if is_stale(group, origin, entry_id)}
+        asked = Acknowledgement(number, name, lays_of(group), entries, stale, argv, group.rules.exact)
         asked.limited = is_limited(world, asked)
         self._open.setdefault(number, []).append(asked)
 
@@ -147,15 +151,20 @@ class AcknowledgedExactly(Checker):
 
     def _check(self, world: Network, number: int, one: Acknowledgement) -> None:
         stream, group = stream_of(world, number, one.group[0]), group_of(world, number, one.group)
-        if stream is None or group is None or not one.creates.intersection(group.creates):
+        if stream is None or group is None or not one.lays & lays_of(group):
             return
-        for origin, entry_id in sorted(one.entries):
+        for origin, entry_id in sorted(one.entries - one.stale):
             tree = stream.trees.get(origin)
             if tree is not None and tree.counter_of(entry_id):
                 again = "delivers" if group.wants(origin, entry_id) else ""
                 again = "holds" if origin in group.pending.origins_of(entry_id) else again
                 if again:
                     self.fail(f"region {number} {again} {(origin, entry_id)} of {one.group} again, acknowledged: {one}")
+
+
+def is_stale(group: Group, origin: int, entry_id: EntryId) -> bool:
+    """Return whether the entry is pending here since before a reset, and not delivered after it."""
+    return origin in group.pending.origins_of(entry_id) and group.wants(origin, entry_id)
 
 
 def is_limited(world: Network, one: Acknowledgement) -> bool:

@@ -36,7 +36,9 @@ def registers_of(rows: list[Row]) -> list[StreamRegisterRow]:
     """Return the registers of one key by these effects: those that no later SET of the name and no DEL has seen."""
     found: list[StreamRegisterRow] = []
     for (origin, counter), _, effect in rows:
-        for name, value in effect.values.items() if isinstance(effect, fx.StreamPropertiesSet) else ():
+        if not isinstance(effect, fx.StreamPropertiesSet):
+            continue
+        for name, value in effect.values.items():
             voiding = [seen for _, seen, other in rows if replaces(other, name)]
             if value != VOID_VALUE and not any(seen.contains(origin, counter) for seen in voiding):
                 found.append((name, origin, counter, effect.number, value))

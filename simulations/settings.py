@@ -48,6 +48,7 @@ LARGE_VOLUMES = 3
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
 SERVING_AT_ONCE, FLAPPING, MEMORY, PROPERTIES = "serves at once", "flapping", "memory", "properties"
 RETENTION = "retention"
+DELIVERING = "delivering"
 # Setting -> its source, and how many worlds have it.
 EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "partitioned": (PARTITIONED, 0.25),
@@ -60,6 +61,8 @@ EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "short_memory": (MEMORY, 0.25),
     "properties": (PROPERTIES, 0.3),
     "retention": (RETENTION, 0.35),
+    # Of the worlds with properties.
+    "delivering": (DELIVERING, 0.5),
 }
 
 
@@ -72,7 +75,8 @@ class Settings:
     What only some worlds have is drawn where it is None: a partitioned stream beside the others; regions that serve
     before they have met a peer; blocks that are packed soon; small bounds that differ by region; removals that say what
     happens to references; volumes that may be too small for the log that peers need; clients that set properties of
-    groups, and in some of these worlds limits of streams; links that flap, and memory that fills, which are faults.
+    groups, and in some of these worlds limits of streams, or that also say which region delivers, move groups and reset
+    them; links that flap, and memory that fills, which are faults.
     """
 
     regions: int
@@ -99,6 +103,7 @@ class Settings:
     flapping: bool | None = None
     short_memory: bool | None = None
     properties: bool | None = None
+    delivering: bool | None = None
     retention: bool | None = None
 
     @property
@@ -148,7 +153,8 @@ def complete(settings: Settings, draw: Draw) -> Settings:
     found: dict[str, Any] = {name: draw.of(part).random() < odds for name, (part, odds) in EXTRAS.items()}
     found["flapping"] = found["flapping"] and bool(settings.faults)
     found["short_memory"] = found["short_memory"] and bool(settings.faults) and not settings.twin
-    return replace(settings, **{name: value for name, value in found.items() if getattr(settings, name) is None})
+    drawn = replace(settings, **{name: value for name, value in found.items() if getattr(settings, name) is None})
+    return drawn if drawn.properties else replace(drawn, delivering=False)
 
 
 def draw_limits(rng: Random, log_retention_bytes: int = 0) -> Limits:

@@ -12,6 +12,7 @@ from random import Random
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import STRICT, format_id
+from simulations.delivery_clients import DeliveryClients
 from simulations.property_clients import Argv, with_properties
 from simulations.retention_clients import with_limits
 
@@ -64,6 +65,8 @@ class Workload:
         self._bounds = bounds
         self._properties = properties
         self._retention = retention
+        # In worlds that have clients who choose which region delivers.
+        self.delivering: DeliveryClients | None = None
         queues = properties is not None and properties.random() < QUEUES_ODDS
         self.weights, keys, self.groups = QUEUES if queues else PROFILES[profile]
         self.keys = KEYS[:keys]
@@ -81,7 +84,8 @@ class Workload:
             commands = [one for argv in commands for one in with_limits(self._retention, argv)]
         if self._properties is None:
             return commands
-        return [one for argv in commands for one in with_properties(self._properties, argv, replica)]
+        commands = [one for argv in commands for one in with_properties(self._properties, argv, replica)]
+        return commands if self.delivering is None else self.delivering.changed(commands, replica)
 
     def _draw_plain(self, replica: Replica) -> list[Argv]:
         """Draw the same from clients that know nothing of properties of groups."""

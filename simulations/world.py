@@ -20,7 +20,9 @@ from crdtstream.core.effects import Key
 from crdtstream.settings.config import ALWAYS, FSYNC_POLICIES, Config, Limits
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogDamaged, LogError
+from simulations.delivery_clients import DeliveryClients
 from simulations.disk import PowerLost
+from simulations.draining import all_heard
 from simulations.draw import Draw, named
 from simulations.machine import Machine
 from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
@@ -29,6 +31,7 @@ from simulations.partitioned import Partitioned
 from simulations.retention_clients import draw_retention
 from simulations.settings import (
     BOUNDS,
+    DELIVERING,
     PACKING,
     PARTITIONED,
     PROPERTIES,
@@ -54,6 +57,9 @@ TICK_MS = 50
 QUIET_BOUND_MS = 300_000
 CHECKPOINT_STEP_MS = 5
 WRITES_BOUND_MS = 30_000
+# In which a region has heard all others, or has found them silent.
+HEARD_BOUND_MS = 10_000
+NOTICED_MS = 500
 SHORT_MS = 200
 
 
@@ -96,6 +102,7 @@ class World(Network):
         recorder: Watcher | None = None,
         partitioned: bool | None = None,
         properties: bool | None = None,
+        delivering: bool | None = None,
     ) -> None:
         self.draw = draw = Draw(seed)
         self.rng = draw.common
@@ -104,6 +111,8 @@ class World(Network):
             settings = replace(settings, partitioned=partitioned)
         if properties is not None:
             settings = replace(settings, properties=properties)
+        if delivering is not None:
+            settings = replace(settings, delivering=delivering)
         settings = complete(settings, draw)
         pairs = pairs_of(settings.topology, settings.regions)
         super().__init__(settings, START_MS, pairs, seed)
@@ -123,6 +132,8 @@ class World(Network):
             properties=draw.of(PROPERTIES) if settings.properties else None,
             retention=draw.of(RETENTION) if settings.has_limits else None,
         )
+        if settings.delivering:
+            self.workload.delivering = DeliveryClients(draw.of(DELIVERING), settings.regions)
         self.machines = {number: self._machine(number) for number in range(1, self.settings.regions + 1)}
         if settings.small_volumes:
             for machine in self.machines.values():
@@ -212,7 +223,17 @@ class World(Network):
             self.memory.restore()
         self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
         self.run_until(self._all_write, self.now_ms + WRITES_BOUND_MS)
+        if self.settings.delivering:
+            self._let_hear()
         self.log_event(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
+
+    def _let_hear(self) -> None:
+        """Let all regions hear each other; pauses that ended just now have to be noticed first."""
+        noticed_ms = self.now_ms + NOTICED_MS
+        self.run_until(lambda: self.now_ms >= noticed_ms, noticed_ms + TICK_MS)
+        end_ms = self.now_ms + HEARD_BOUND_MS
+        self.run_until(lambda: all_heard(self) or self.now_ms >= end_ms, end_ms + TICK_MS)
+        self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
 
     def _all_write(self) -> bool:
         """Return whether every region accepts writes: all have all effects, so every log can be shortened."""

@@ -51,6 +51,21 @@ def test_a_move_waits_until_nothing_is_pending() -> None:
     assert read(cluster, 2) == ALL[2:]
 
 
+def test_a_move_that_waits_hears_the_others_first_after_a_pause() -> None:
+    cluster = formed("DELIVER OWNER 1")
+    read(cluster, 1, 2)
+    assert ask(cluster, 1, "CRDT.GROUP MOVE s g 2 WAIT 60000") is None
+    machine = cluster.machines[1]
+    machine.skew_ms = 5_000
+    machine.connect(7, cluster.clock_ms(1))
+    machine.execute(b"XACK s g 1-1 1-2".split(), cluster.clock_ms(1), 7)
+    cluster.tick_one(1)
+    assert cluster.pop_reply(1) is None, "another region may have taken over meanwhile"
+    cluster.live(500)
+    assert cluster.pop_reply(1) == b"+OK\r\n"
+    assert read(cluster, 2) == ALL[2:]
+
+
 def test_a_client_that_leaves_while_its_move_waits_moves_nothing() -> None:
     cluster = formed("DELIVER OWNER 1")
     read(cluster, 1, 2)
@@ -60,6 +75,25 @@ def test_a_client_that_leaves_while_its_move_waits_moves_nothing() -> None:
     assert read(cluster, 1) == []
     machine.node.disconnect(7)
     assert read(cluster, 1) == ALL[2:]
+
+
+@pytest.mark.parametrize("forced", ["", " FORCE"])
+def test_a_group_that_was_moved_elsewhere_while_a_move_waits_is_not_moved_again(forced: str) -> None:
+    cluster = formed("DELIVER OWNER 1")
+    read(cluster, 1, 2)
+    assert ask(cluster, 1, "CRDT.GROUP MOVE s g 3 WAIT 1000" + forced) is None
+    assert say(cluster, 2, "CRDT.GROUP SET s g DELIVER OWNER 2") == b"+OK\r\n"
+    cluster.live(200)
+    machine = cluster.machines[1]
+    machine.connect(7, cluster.clock_ms(1))
+    if not forced:
+        machine.execute(b"XACK s g 1-1 1-2".split(), cluster.clock_ms(1), 7)
+    before = cluster.node(1).replica.applied.counter()
+    cluster.live(1_500)
+    reply = cluster.pop_reply(1)
+    assert reply is not None and reply.startswith(b"-ERR another region has taken the group over")
+    assert cluster.node(1).replica.applied.counter() == before, "nothing is told"
+    assert read(cluster, 2) == (ALL if forced else ALL[2:])
 
 
 def test_a_move_whose_wait_ends_changes_nothing() -> None:
@@ -209,6 +243,21 @@ def test_a_suspended_region_hears_the_others_before_it_goes_on() -> None:
     assert read(cluster, 1) == [], "it may have lost its place meanwhile"
     cluster.live(500)
     assert read(cluster, 1) == ALL
+
+
+def test_in_order_what_another_region_delivers_now_holds_up_nobody_here() -> None:
+    cluster = formed("DELIVER OWNER 1 ORDER ALL")
+    assert read(cluster, 1, 4, "c") == ALL[:4]
+    say(cluster, 1, "XACK s g 1-1 1-2 1-3")
+    say(cluster, 1, "CRDT.GROUP SET s g DELIVER ORIGIN")
+    say(cluster, 1, "XADD s 8-8 f v")
+    say(cluster, 1, "XADD s 9-9 f v")
+    assert read(cluster, 1, 1, "d") == ["8-8"], "2-1 is pending, and comes from region 2"
+    assert read(cluster, 1, 1, "e") == []
+    assert b"8-8" in say(cluster, 1, "XAUTOCLAIM s g e 0 0")
+    assert read(cluster, 1, 1, "e") == ["9-9"]
+    for line in ("XREADGROUP GROUP g f CLAIM 0 STREAMS s >", "XCLAIM s g f 0 8-8 9-9"):
+        assert b"8-8" in say(cluster, 1, line)
 
 
 def test_in_order_one_consumer_holds_all_that_is_pending() -> None:

@@ -37,10 +37,16 @@ def may_read(context: Context, key: Key, name: bytes, stream: Stream, group: Gro
 
 
 def is_held_by_others(stream: Stream, group: Group, consumer: bytes) -> bool:
-    """True if an entry that lives is pending at another consumer."""
+    """True if an entry that lives, and comes from nowhere else, is pending at another consumer."""
     others = [name for name, count in group.pending.consumers_with_counts() if count and name != consumer]
     rows = [row for name in others for row in group.pending.rows(ID_MIN, ID_MAX, -1, name)]
-    return any(stream.holds(row.origin, row.entry_id) for row in rows)
+    return any(stream.holds(row.origin, row.entry_id) for row in rows if not group.withholds(row.origin))
+
+
+def claimable(stream: Stream, group: Group) -> int:
+    """How many entries that live are pending here, and are delivered by no other region now."""
+    rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
+    return sum([stream.holds(row.origin, row.entry_id) for row in rows if not group.withholds(row.origin)])
 
 
 def live_pending(stream: Stream, group: Group) -> int:

@@ -62,12 +62,8 @@ def start_move(context: Context, order: MoveOrder) -> bool:
     delivery = port(context)
     if not delivery.writers_here(stream, group):
         raise CommandError("ERR another region has delivered this group since: send the command again")
-    waiting = delivery.awaited(group)
-    if waiting and not order.forced:
-        names = regions_shown(context, waiting)
-        raise CommandError(
-            f"ERR the region that delivers waits until it knows what region {names} did: try again, or add FORCE"
-        )
+    if not order.forced:
+        require_heard(context, group)
     if delivery.is_moving(order.key, order.group):
         raise CommandError("ERR another move of this group waits: try again when it has ended")
     if order.target == context.settings.config.region:
@@ -83,6 +79,8 @@ def try_move(context: Context, order: MoveOrder) -> bool:
     stream, group = moved_group(context, order)
     if live_pending(stream, group) or context.standing.refusal(True, False):
         return False
+    if not order.forced and port(context).awaited(group):
+        return False
     hand_over(context, order, stream, group)
     return True
 
@@ -93,8 +91,10 @@ def end_move(context: Context, order: MoveOrder) -> None:
     refused = context.standing.refusal(True, False)
     if refused:
         raise CommandError(refused)
-    if not order.forced and live_pending(stream, group):
-        raise CommandError(still_pending(stream, group))
+    if not order.forced:
+        require_heard(context, group)
+        if live_pending(stream, group):
+            raise CommandError(still_pending(stream, group))
     hand_over(context, order, stream, group)
 
 
@@ -103,6 +103,7 @@ def moved_group(context: Context, order: MoveOrder) -> tuple[Stream, Group]:
     group = None if stream is None else stream.groups.get(order.group)
     if stream is None or group is None:
         raise CommandError(GONE)
+    require_movable(context, group)
     if not port(context).writers_here(stream, group):
         raise CommandError("ERR another region has taken the group over meanwhile: nothing was moved")
     return stream, group
@@ -252,6 +253,16 @@ def port(context: Context) -> DeliveryPort:
 def require_movable(context: Context, group: Group) -> None:
     if group.rules.is_everywhere:
         raise CommandError("ERR every region delivers this group: choose one by CRDT.GROUP SET ... DELIVER OWNER")
+
+
+def require_heard(context: Context, group: Group) -> None:
+    """Raise if this region does not know yet what others did: after a pause, one of them may have taken over."""
+    waiting = port(context).awaited(group)
+    if waiting:
+        names = regions_shown(context, waiting)
+        raise CommandError(
+            f"ERR the region that delivers waits until it knows what region {names} did: try again, or add FORCE"
+        )
 
 
 def move(context: Context, client: Client, argv: list[bytes]) -> Reply:

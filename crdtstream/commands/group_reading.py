@@ -13,7 +13,7 @@ from typing import Final
 
 from crdtstream.commands import arguments
 from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
-from crdtstream.commands.delivery import NO_DELIVERY, live_pending, look, may_read
+from crdtstream.commands.delivery import NO_DELIVERY, claimable, look, may_read
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyBudget, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
@@ -135,7 +135,7 @@ class GroupReader(Waiter):
         """Take over what has been pending for long enough, the longest first."""
         options = self.options
         rows = live_rows(context, stream, group, options.claim_ms, budget.limit(options.count))
-        if group.rules.ordered and len(rows) < live_pending(stream, group):
+        if group.rules.ordered and len(rows) < claimable(stream, group):
             return []
         chunks: list[bytes] = []
         claimed: list[tuple[int, EntryId, int, int]] = []

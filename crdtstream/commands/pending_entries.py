@@ -226,6 +226,7 @@ class Claims:
     def _takes_chain(self, stream: Stream) -> bool:
         """True if this consumer then holds all that live and are pending."""
         held = [row for row in self._group.pending.rows(ID_MIN, ID_MAX, -1, None) if row.consumer != self.consumer]
+        held = [row for row in held if not self._group.withholds(row.origin)]
         left = [row for row in held if (row.origin, row.entry_id) not in self._claimed]
         return not any(live_entry(stream, row.origin, row.entry_id) for row in left)
 

@@ -6,7 +6,12 @@ later. So what a group's records give a region is delivered only
     a    once it has heard every region of the cluster since its start, and since each pause of its own; a region that
          stays silent for the whole takeover time is not waited for any longer
     b    after contact with a region that was silent for long, be it a link or an effect of it that others passed on:
-         once it has applied what that region had when its next sign of life came
+         once it has applied what that region had when its next sign of life came, unless the region is silent for the
+         whole takeover time again. What an origin had that has ended may be lost with its disk: then what the next
+         origin of that region has is waited for
+
+A sign of life that was on its way, or that others remember, may be older than the start or the pause. So the first life
+that is known of an origin is none, and neither is what comes in the first heartbeat.
 
 A region that takes over for a silent one waits for its turn among those that are heard.
 
@@ -19,7 +24,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.connections.clock import Clock
-from crdtstream.core.values.causality import VersionVector, region_of
+from crdtstream.core.values.causality import NO_ORIGIN, VersionVector, region_of
 from crdtstream.replication.exchange.exchange import Exchange
 
 # In heartbeats: a shorter gap between two signs of life is no silence, and no takeover time is shorter than the second.
@@ -32,16 +37,18 @@ FOR_EVER_MS: Final = 1 << 62
 class HeardRegion:
     """`at_ms` is when the last sign of life came, `UNHEARD` before the first one since this region's start or pause;
     `applied` is how many effects of it were applied by then, and `stirred_ms` when more were, while it was silent.
-    After a silence of `gap_ms` the vector `awaited` must be applied here.
+    After a silence of `gap_ms` (0 once that is done) the vector `awaited`, which the origin `told_by` announced, must
+    be applied here; it is None until an origin of the region that has not ended announces one.
     """
 
-    __slots__ = ("applied", "at_ms", "awaited", "gap_ms", "lives", "stirred_ms")
+    __slots__ = ("applied", "at_ms", "awaited", "gap_ms", "lives", "stirred_ms", "told_by")
 
     def __init__(self) -> None:
         self.at_ms = self.stirred_ms = UNHEARD
         self.applied = 0
         self.gap_ms = 0
         self.awaited: VersionVector | None = None
+        self.told_by = NO_ORIGIN
         self.lives: dict[int, int] = {}
 
 
@@ -75,8 +82,15 @@ class Hearing:
         for region, heard in self._regions.items():
             if heard.at_ms != UNHEARD and self._clock.elapsed_ms - heard.at_ms <= QUIET * self._heartbeat_ms:
                 heard.applied = self._applied_of(region)
-            if heard.awaited is not None and applied.vector.descends(heard.awaited):
-                heard.awaited, heard.gap_ms = None, 0
+            if heard.awaited is not None:
+                self._look_for_awaited(heard, heard.awaited)
+
+    def _look_for_awaited(self, heard: HeardRegion, awaited: VersionVector) -> None:
+        applied = self._exchange.view.replica.applied
+        if applied.vector.descends(awaited):
+            heard.awaited, heard.gap_ms = None, 0
+        elif applied.members.has_ended(heard.told_by):
+            heard.awaited = None
 
     def _look_for_pause(self) -> None:
         """After a pause nothing is known of any region."""
@@ -88,13 +102,18 @@ class Hearing:
             heard.at_ms = UNHEARD
 
     def _record_sign(self, heard: HeardRegion, origin: int, life: int, vector: VersionVector) -> None:
-        if life <= heard.lives.get(origin, 0):
+        known, now_ms = heard.lives.get(origin), self._clock.elapsed_ms
+        if known is not None and life <= known:
             return
         heard.lives[origin] = life
-        now_ms = self._clock.elapsed_ms
+        if known is None or now_ms - self._since_ms < self._heartbeat_ms:
+            return
         gap_ms = FOR_EVER_MS if heard.at_ms == UNHEARD else now_ms - heard.at_ms
-        if gap_ms > QUIET * self._heartbeat_ms:
-            heard.gap_ms, heard.awaited = max(heard.gap_ms, gap_ms), vector.copy()
+        is_silent = gap_ms > QUIET * self._heartbeat_ms
+        if is_silent or (heard.gap_ms and heard.awaited is None):
+            heard.awaited, heard.told_by = vector.copy(), origin
+        if is_silent:
+            heard.gap_ms = max(heard.gap_ms, gap_ms)
         heard.at_ms = now_ms
         heard.stirred_ms = UNHEARD
 
@@ -132,9 +151,11 @@ class Hearing:
         heard = self._regions.get(region)
         if heard is None or heard.at_ms == UNHEARD:
             return self._clock.elapsed_ms - self._since_ms < takeover_ms
-        if self._clock.elapsed_ms - heard.at_ms > takeover_ms // 2:
-            return region in self._exchange.greeted() or self._has_stirred(heard, region, takeover_ms)
-        return heard.awaited is not None and heard.gap_ms > takeover_ms // 2
+        silent_ms = self._clock.elapsed_ms - heard.at_ms
+        may_stir = silent_ms > takeover_ms // 2
+        if may_stir and (region in self._exchange.greeted() or self._has_stirred(heard, region, takeover_ms)):
+            return True
+        return silent_ms < takeover_ms and heard.gap_ms > takeover_ms // 2
 
     def _has_stirred(self, heard: HeardRegion, region: int, takeover_ms: int) -> bool:
         """True for a while after effects of a silent region came: its sign of life may follow."""

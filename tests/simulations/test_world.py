@@ -105,9 +105,15 @@ def test_invariants_hold_where_groups_have_properties(seed: int) -> None:
     run_checked(draw_world(seed, partitioned=False, properties=True))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_invariants_hold_where_one_region_delivers_at_a_time(seed: int) -> None:
+    run_checked(draw_world(seed, partitioned=False, properties=True, delivering=True))
+
+
 def test_a_world_without_properties_is_what_its_seed_was_before_there_were_any() -> None:
     with_them, without = draw_world(3, properties=True), draw_world(3, properties=False)
-    assert replace(with_them.settings, properties=False) == without.settings
+    assert replace(with_them.settings, properties=False, delivering=False) == without.settings
+    assert draw_world(3, properties=False, delivering=True).settings == without.settings
     assert {one.config.limits.exact_intervals_max for one in without.machines.values()} == {1_000}
 
 
@@ -174,7 +180,7 @@ def test_a_trace_names_its_seed_with_the_version_of_the_draw() -> None:
 # chosen again.
 def test_a_version_always_draws_the_same() -> None:
     drawn = "\n".join(repr(draw_world(seed).settings) for seed in range(50))
-    assert (DRAW_VERSION, sha256(drawn.encode()).hexdigest()[:16]) == (2, "11ecc4dd6f503c5f")
+    assert (DRAW_VERSION, sha256(drawn.encode()).hexdigest()[:16]) == (3, "10946c15163418eb")
 
 
 def test_every_kind_of_fault_happens_and_leads_to_something() -> None:

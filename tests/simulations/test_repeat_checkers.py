@@ -1,0 +1,77 @@
+"""The checkers of repeats and resets: what they name. What they pass is in test_delivery_checkers.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdtstream.core.groups import positions
+from crdtstream.core.groups.group import Group
+from crdtstream.core.replica import Replica
+from simulations.history import Violation
+from simulations.repeat_checkers import Repeats, Resets
+from tests.group_delivery import say
+from tests.simulations.test_delivery_checkers import READ, formed
+
+
+@pytest.mark.interpreted
+def test_a_move_that_does_not_tell_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = formed("DELIVER OWNER 1 ACKNOWLEDGE CONTIGUOUS", Repeats())
+    say(cluster, 1, READ)
+    say(cluster, 1, "XACK x g 1-2")
+    monkeypatch.setattr(Replica, "acknowledge_delivered", lambda *_: None)
+    say(cluster, 1, "CRDT.GROUP MOVE x g 2 FORCE")
+    cluster.live(500)
+    assert b"1-1" in say(cluster, 2, "XREADGROUP GROUP g a COUNT 1 STREAMS x >"), "it was pending"
+    with pytest.raises(Violation, match=r"repeats: region 2 gives \(1, \(1, 2\)\) to .* before Moved"):
+        say(cluster, 2, READ)
+
+
+def test_an_entry_that_comes_twice() -> None:
+    cluster = formed("DELIVER OWNER 1", Repeats())
+    say(cluster, 1, READ)
+    group = cluster.node(1).replica.keyspace.databases[0][b"x"].groups[b"g"]
+    group.passed[1].remove((0, 0), (9, 9))
+    group.reset_cursor()
+    with pytest.raises(Violation, match=r"repeats: region 1 gives \(1, \(1, 1\)\) to .* a second time"):
+        say(cluster, 1, READ)
+
+
+def test_an_entry_of_which_the_region_knows_that_it_was_acknowledged() -> None:
+    cluster = formed("DELIVER OWNER 1", Repeats())
+    assert say(cluster, 2, "XACK x g 1-1") == b":1\r\n"
+    cluster.live(500)
+    group = cluster.node(1).replica.keyspace.databases[0][b"x"].groups[b"g"]
+    group.passed[1].remove((0, 0), (9, 9))
+    group.reset_cursor()
+    with pytest.raises(Violation, match=r"repeats: region 1 gives \(1, \(1, 1\)\) .* knows \(2, \d+\) that"):
+        say(cluster, 1, READ)
+
+
+def restart_nothing(group: Group) -> None:
+    """Apply the start of a reset, and leave what was delivered."""
+    group.floor = group.start()
+
+
+@pytest.mark.interpreted
+def test_what_does_not_come_again_after_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    checker = Resets()
+    cluster = formed("DELIVER OWNER 1", checker)
+    say(cluster, 1, READ)
+    say(cluster, 1, "XACK x g 1-1 1-2")
+    monkeypatch.setattr(positions, "restart", restart_nothing)
+    say(cluster, 1, "CRDT.GROUP RESET x g ID 0")
+    cluster.sync()
+    with pytest.raises(Violation, match=r"reset: .*: never delivered again \[\(1, 1\), \(1, 2\)\] of region 1"):
+        checker.at_end(cluster)
+
+
+def test_a_reset_that_a_region_does_not_know() -> None:
+    cluster = formed("DELIVER OWNER 1")
+    say(cluster, 1, "CRDT.GROUP RESET x g ID 1-1")
+    cluster.sync()
+    Resets().at_end(cluster)
+    group = cluster.node(2).replica.keyspace.databases[0][b"x"].groups[b"g"]
+    for create in group.creates.values():
+        create.reset = (0, 0)
+    with pytest.raises(Violation, match=r"reset: region 2, .*: resets"):
+        Resets().at_end(cluster)
