@@ -8,6 +8,7 @@ that is cut off, so every region always has readers. Producers name what they ad
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import threading
 import time
@@ -89,7 +90,9 @@ class Crowd(threading.Thread):
 
             async def handle(entry: Entry) -> None:
                 region = self._numbers[regions.address]
-                call = HandledEntry(group, entry.id, region, name, entry.deliveries > 1, time.monotonic())
+                call = HandledEntry(
+                    group, entry.id, entry.fields[b"token"], region, name, entry.deliveries > 1, time.monotonic()
+                )
                 self.handled.append(call)
                 await asyncio.sleep(WORK_S * self._random.random())
                 call.done_s = time.monotonic()
@@ -101,11 +104,13 @@ class Crowd(threading.Thread):
 
     async def _produce(self, region: Region) -> None:
         async with AsyncRegions(self._addresses(region), patience_s=PATIENCE_S, socket_timeout_s=SOCKET_S) as regions:
+            count = itertools.count()
             producer = AsyncProducer(regions, KEY, name=f"producer-{region.number}")
 
             async def add() -> None:
-                entry_id = await producer.add({"from": region.number})
-                self.added.append(AddedEntry(entry_id, time.monotonic()))
+                token = f"{region.number}-{next(count)}"
+                entry_id = await producer.add({"token": token}, name=token)
+                self.added.append(AddedEntry(entry_id, token.encode(), time.monotonic()))
                 await regions.go_home()
 
             while True:

@@ -5,6 +5,7 @@ One region at a time delivers the first group (DELIVER OWNER), every region the 
 round plans a move of the first group, then something breaks, heals, and the consumers finish all that was added. Once
 nothing is pending, all regions agree, and what the handlers saw is judged (nemesis/repeats.py):
 
+    twice      adds that were repeated in another region, and handled under two IDs
     missed     entries that were added, and that no handler of the group has finished
     repeated   entries of the first group that came from a second region, beside how many the page allows; of the
                second group, calls in a further region
@@ -320,10 +321,10 @@ class Drill:
         until(self.crowd.is_idle, "consumers have finished what they hold", FINISHED_S)
 
     def _is_finished(self) -> bool:
-        wanted = {entry.entry_id for entry in self.crowd.added}
+        wanted = {entry.token for entry in self.crowd.added}
         for group in (OWNED, SHARED):
             calls = [call for call in self.crowd.handled if call.group == group]
-            if wanted - {call.entry_id for call in calls}:
+            if wanted - {call.token for call in calls}:
                 return False
         return not any(self._pending().values())
 
@@ -411,6 +412,7 @@ def table_of(rows: list[Row], seed: int) -> Table:
     for heading in (
         "rounds",
         "added",
+        "twice",
         "missed",
         "moves",
         "with a repeat",
@@ -430,6 +432,7 @@ def table_of(rows: list[Row], seed: int) -> Table:
 def cells_of(rows: list[Row]) -> Iterator[str]:
     yield str(len(rows))
     yield str(sum(row.owned.added for row in rows))
+    yield str(sum(row.owned.twice for row in rows))
     yield str(sum(row.missed for row in rows))
     yield str(sum(row.moves for row in rows))
     yield str(sum(row.owned.moves_with_a_repeat for row in rows))

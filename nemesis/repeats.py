@@ -25,9 +25,12 @@ NEVER_S = math.inf
 
 @dataclass(frozen=True, slots=True)
 class AddedEntry:
-    """An entry whose add was answered."""
+    """An entry whose add was answered. Its `token` is different in each, and the same in all entries that a repeated
+    add made.
+    """
 
     entry_id: bytes
+    token: bytes
     at_s: float
 
 
@@ -37,6 +40,7 @@ class HandledEntry:
 
     group: str
     entry_id: bytes
+    token: bytes
     region: int
     consumer: str
     again: bool
@@ -57,6 +61,8 @@ class Verdict:
     """What became of the entries of one group in one round."""
 
     added: int = 0
+    # Adds that were repeated elsewhere, and handled under two IDs.
+    twice: int = 0
     missed: list[bytes] = field(default_factory=list)
     handled: int = 0
     retried: int = 0
@@ -123,18 +129,16 @@ def begin(
 ) -> tuple[Verdict, dict[bytes, list[HandledEntry]]]:
     """Return what both kinds of groups are judged by, and the calls for each entry, in order."""
     by_entry: defaultdict[bytes, list[HandledEntry]] = defaultdict(list)
+    ids: defaultdict[bytes, set[bytes]] = defaultdict(set)
     for call in sorted(handled, key=lambda call: call.begun_s):
         by_entry[call.entry_id].append(call)
-    verdict = Verdict(len(added))
-    verdict.missed = [entry.entry_id for entry in added if not is_handled(by_entry[entry.entry_id])]
-    by_entry = defaultdict(list, {entry_id: calls for entry_id, calls in by_entry.items() if calls})
+        if call.done_s < NEVER_S:
+            ids[call.token].add(call.entry_id)
+    verdict = Verdict(len(added), sum(len(found) > 1 for found in ids.values()))
+    verdict.missed = [entry.entry_id for entry in added if entry.token not in ids]
     verdict.handled = sum(map(len, by_entry.values()))
     verdict.retried = sum(call.again for calls in by_entry.values() for call in calls)
     return verdict, by_entry
-
-
-def is_handled(calls: Iterable[HandledEntry]) -> bool:
-    return any(call.done_s < NEVER_S for call in calls)
 
 
 def stale(settled: frozenset[bytes], handled: Iterable[HandledEntry]) -> list[str]:

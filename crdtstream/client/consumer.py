@@ -254,8 +254,9 @@ class Consumer(_ConsumerState):
     def move(self, region: str | int, *, wait_ms: int = 0, force: bool = False) -> None:
         """Let another region, by name or number, deliver the group from now on: CRDT.GROUP MOVE.
 
-        Waits up to `wait_ms` until nothing is pending. Raises redis.ResponseError if entries are pending then, or if
-        the region in use does not deliver the group, unless `force`, which lets what is pending come again.
+        Any region may be in use: it asks the one that delivers. Waits up to `wait_ms` until nothing is pending. Raises
+        redis.ResponseError if entries are pending then, or the region that delivers does not answer, unless `force`,
+        which lets what is pending come again.
         """
         drive(self._loop.move(region, wait_ms, force))
 

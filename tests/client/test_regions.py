@@ -81,7 +81,7 @@ def test_options_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="decode_responses cannot be set"):
         Regions(["127.0.0.1:1"], decode_responses=True)
     with pytest.raises(ValueError, match="await_ms=5000 is not between 0 and socket_timeout_s"):
-        Regions(["127.0.0.1:1"], socket_timeout_s=5)
+        Regions(["127.0.0.1:1"], socket_timeout_s=5, session=True)
     with pytest.raises(ValueError, match=r"no region has the address a:1: use one of 127.0.0.1:1, ::1:2"):
         Regions(["127.0.0.1:1", "rediss://user:secret@[::1]:2"]).region_at("a:1")
     with Regions(["127.0.0.1:1"], patience_s=0.2) as regions, pytest.raises(NoRegion, match=r"127\.0\.0\.1:1: "):

@@ -23,16 +23,22 @@ LATE = NEWS_S + 0.5
 def call(
     at_s: float, region: int = EAST, entry: bytes = b"1-1", again: bool = False, done: bool = True
 ) -> HandledEntry:
-    return HandledEntry("g", entry, region, "c", again, at_s, at_s + 0.1 if done else NEVER_S)
+    return HandledEntry("g", entry, entry, region, "c", again, at_s, at_s + 0.1 if done else NEVER_S)
 
 
 def added(at_s: float, entry: bytes = b"1-1") -> AddedEntry:
-    return AddedEntry(entry, at_s)
+    return AddedEntry(entry, entry, at_s)
 
 
 def test_an_entry_that_nobody_finished_is_missed() -> None:
     verdict = judge_owned([added(0), added(0, b"2-1")], [call(1, done=False)], Times(), [])
     assert verdict.missed == [b"1-1", b"2-1"] and verdict.handled == 1
+
+
+def test_an_add_that_was_repeated_under_another_id_is_not_missed() -> None:
+    calls = [HandledEntry("g", name, b"t", EAST, "c", False, 1, 2) for name in (b"1-1", b"2-2")]
+    verdict = judge_owned([AddedEntry(b"3-1", b"t", 0)], calls, Times(), [])
+    assert (verdict.missed, verdict.twice, verdict.repeated) == ([], 1, 0)
 
 
 def test_a_second_region_repeats_and_the_same_region_retries() -> None:
