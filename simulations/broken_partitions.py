@@ -141,15 +141,6 @@ PARTITIONED = (
         focus=DIVIDED,
     ),
     Mutation(
-        "an epoch is forgotten of which another region has messages",
-        "partitions/streams.py",
-        " and served.is_agreed(self._began_ms, self._links):\n",
-        ":\n",
-        "order by key",
-        alone=True,
-        focus=DIVIDED,
-    ),
-    Mutation(
         "stale messages are numbered again in any order",
         "partitions/partition.py",
         "    return number, origin, offset\n",

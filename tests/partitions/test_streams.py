@@ -8,6 +8,7 @@ import pytest
 
 from crdtstream.partitions.calls import PutCall, PutReply, RefusalReply
 from crdtstream.partitions.keys import stream_of
+from crdtstream.partitions.renumbering import ALIVE_MS
 from crdtstream.partitions.values import (
     INVALID,
     UNKNOWN_STREAM,
@@ -217,6 +218,25 @@ def test_old_epochs_are_forgotten_with_their_messages() -> None:
     regions.live(6_000)
     assert len(state._served[STREAM].state.epochs.rows) == 1
     assert regions.values(1) == [(4, b"e")]
+
+
+def test_an_epoch_is_not_forgotten_while_a_region_that_lives_does_not_know_the_next_one() -> None:
+    """That region may have messages of it that are not here, and may have raised an epoch that follows it too."""
+    regions = Regions(2)
+    regions.put(1, b"a")
+    regions.now_ms += 25 * HOUR_MS
+    regions.live(1_000)
+    regions.cut(1, 2)
+    regions.machines[1].sync()
+    regions.restart(1)
+    regions.submit(1, PutCall(STREAM, [NewMessage(0, None, b"b")]))
+    regions.live(ALIVE_MS // 2)
+    state = regions.streams(1)._served[STREAM].state
+    assert regions.values(1) == [(1, b"b")]
+    assert len(state.epochs.rows) == 2, "nothing of the first epoch is left here"
+    regions.heal(1, 2)
+    regions.live(ALIVE_MS)
+    assert len(state.epochs.rows) == 1
 
 
 def test_a_deleted_stream_is_gone_everywhere_whatever_others_still_wrote() -> None:
