@@ -90,11 +90,16 @@ class OneLimit(Checker):
                     self.fail(f"region {number}, {key}: limits {held.limits.fields()} by {expected}")
 
 
+def is_by_retention(effect: fx.EntriesRemoved) -> bool:
+    """Return whether retention made this, where clients trim nothing. What else removes entries names the highest."""
+    return effect.key in CLIENT_KEYS and effect.max_deleted is None
+
+
 def removed_by_retention(world: Network) -> set[Dot]:
     """Return the entries that retention removed, in worlds where only it removes single ones."""
     found: set[Dot] = set()
     for _, _, effect in world.oracle.effects(world.vector()) if world.settings.has_limits else ():
-        if isinstance(effect, fx.EntriesRemoved) and effect.key in CLIENT_KEYS:
+        if isinstance(effect, fx.EntriesRemoved) and is_by_retention(effect):
             for origin, pieces in effect.ranges.items():
                 found.update((origin, counter) for low, high in pieces for counter in range(low, high + 1))
     return found
@@ -128,8 +133,8 @@ class RemovesWithinLimits(Checker):
             for (origin, counter), _, effect in unfold(batch):
                 if isinstance(effect, fx.EntriesAdded):
                     self._record_added(origin, counter, effect)
-                own = origin == machine.node.replica.applied.origin and effect.key in CLIENT_KEYS
-                if isinstance(effect, fx.EntriesRemoved) and own:
+                own = origin == machine.node.replica.applied.origin
+                if own and isinstance(effect, fx.EntriesRemoved) and is_by_retention(effect):
                     self._look(world, self._removed(number, (origin, counter), effect))
 
     def _record_added(self, origin: int, counter: int, effect: fx.EntriesAdded) -> None:
@@ -164,7 +169,7 @@ class RemovesWithinLimits(Checker):
         if world.settings.has_limits:
             for rows in by_key(world.oracle.effects(world.vector())).values():
                 for row in rows:
-                    if isinstance(row[2], fx.EntriesRemoved):
+                    if isinstance(row[2], fx.EntriesRemoved) and is_by_retention(row[2]):
                         self._judge(world.oracle, row, row[2], rows)
 
     def _judge(self, oracle: Oracle, row: Row, effect: fx.EntriesRemoved, rows: list[Row]) -> None:
