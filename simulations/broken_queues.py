@@ -155,8 +155,8 @@ QUEUES = (
     Mutation(
         "an acknowledgement of before a reset counts after it",
         "core/groups/create.py",
-        "    return [create for create, reset in named if create.reset == reset]\n",
-        "    return [create for create, reset in named]\n",
+        "for dot in dots if dot in creates and creates[dot].reset == NEVER_RESET]\n",
+        "for dot in dots if dot in creates]\n",
         "runs",
         focus=DELIVERING,
     ),
