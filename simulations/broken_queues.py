@@ -133,7 +133,7 @@ QUEUES = (
         "            heard.awaited, heard.gap_ms = None, 0\n",
         "            heard.awaited = None\n",
         "deliverers agree",
-        focus=DELIVERING,
+        focus=UNDISTURBED,
     ),
     Mutation(
         "a record counts although the mode was set after it",
@@ -157,8 +157,8 @@ QUEUES = (
         "core/groups/create.py",
         "for dot in dots if dot in creates and creates[dot].reset == NEVER_RESET]\n",
         "for dot in dots if dot in creates]\n",
-        "runs",
-        focus=DELIVERING,
+        "convergence",
+        focus=UNDISTURBED,
     ),
     Mutation(
         "an acknowledgement does not name its reset",

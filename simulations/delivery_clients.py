@@ -24,7 +24,7 @@ FORM_ODDS = 0.3
 FINISH_ODDS = 0.8
 RESET_ODDS = 0.04
 TAKEOVERS = (b"1000", b"1000", b"1500")
-WAITS = ((), (b"WAIT", b"50"), (b"WAIT", b"300"), (b"FORCE",), (b"WAIT", b"50", b"FORCE"))
+WAITS = ((), (b"WAIT", b"50"), (b"WAIT", b"300"), (b"FORCE",), (b"FORCE",), (b"WAIT", b"50", b"FORCE"))
 
 
 class DeliveryClients:

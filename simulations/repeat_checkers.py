@@ -108,6 +108,10 @@ class Repeats(WatchesGroups):
                 if record is not None and record[1] == own and record != record_of(asked.registers, origin):
                     self._moves.setdefault((asked.name, record[0], own), moved)
 
+    def at_end(self, world: Network) -> None:
+        """What is left comes now, perhaps once more."""
+        drain_all(world)
+
     def turned(self, world: Network, number: int) -> None:
         """Take in the acknowledgements of this turn."""
         machine = world.machines[number]
@@ -137,6 +141,13 @@ class Repeats(WatchesGroups):
         for dot, effect in self._acknowledged.get(asked.name, {}).items():
             if asked.seen.contains(*dot) and asked.lays.intersection(named_lays(effect)) and covers(effect, entry):
                 self.fail(f"region {now.number} gives {entry} to {asked.argv}, and knows {dot} that acknowledges it")
+
+
+def drain_all(world: Network) -> None:
+    for key in KEYS:
+        for name in READ_GROUPS:
+            for number in world.served():
+                drain(world, number, key, name)
 
 
 def holds(asked: Asked, region: int) -> bool:
@@ -184,10 +195,9 @@ class Resets(WatchesGroups):
                 held = held_of(world, number, key).resets
                 if held != expected.resets:
                     self.fail(f"region {number}, {key}: resets {held}, expected {expected.resets}")
+        drain_all(world)
         for word in KEYS:
             for name in READ_GROUPS:
-                for number in world.served():
-                    drain(world, number, word, name)
                 self._compare(world, ((0, word), name))
 
     def _compare(self, world: Network, name: GroupName) -> None:

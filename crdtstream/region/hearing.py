@@ -36,7 +36,8 @@ FOR_EVER_MS: Final = 1 << 62
 
 class HeardRegion:
     """`at_ms` is when the last sign of life came, `UNHEARD` before the first one since this region's start or pause;
-    `applied` is how many effects of it were applied by then, and `stirred_ms` when more were, while it was silent.
+    `applied` is how many effects of it were applied by then, and `stirred_ms` when more were, while it was silent, or
+    when a life of it came that is no sign of life.
     After a silence of `gap_ms` (0 once that is done) the vector `awaited`, which the origin `told_by` announced, must
     be applied here; it is None until an origin of the region that has not ended announces one.
     """
@@ -107,6 +108,7 @@ class Hearing:
             return
         heard.lives[origin] = life
         if known is None or now_ms - self._since_ms < self._heartbeat_ms:
+            heard.stirred_ms = now_ms
             return
         gap_ms = FOR_EVER_MS if heard.at_ms == UNHEARD else now_ms - heard.at_ms
         is_silent = gap_ms > QUIET * self._heartbeat_ms
@@ -125,9 +127,13 @@ class Hearing:
     def silent_ms(self, region: int) -> int:
         """For how long nothing was heard of that region, as far as this one listened."""
         self._look_for_pause()
-        heard = self._regions.get(region)
-        since_ms = self._since_ms if heard is None or heard.at_ms == UNHEARD else heard.at_ms
-        return self._clock.elapsed_ms - since_ms
+        return self._clock.elapsed_ms - self._last_ms(self._regions.get(region))
+
+    def _last_ms(self, heard: HeardRegion | None) -> int:
+        """When something was heard of a region, or this one began to listen; what was no sign of life counts here."""
+        if heard is None:
+            return self._since_ms
+        return max(self._since_ms, heard.stirred_ms) if heard.at_ms == UNHEARD else heard.at_ms
 
     def turn_ms(self, takeover_ms: int) -> int:
         """How much longer than that this region waits before it takes over: by two heartbeats for each region with a
@@ -150,7 +156,7 @@ class Hearing:
     def _is_awaited(self, region: int, takeover_ms: int) -> bool:
         heard = self._regions.get(region)
         if heard is None or heard.at_ms == UNHEARD:
-            return self._clock.elapsed_ms - self._since_ms < takeover_ms
+            return self._clock.elapsed_ms - self._last_ms(heard) < takeover_ms
         silent_ms = self._clock.elapsed_ms - heard.at_ms
         may_stir = silent_ms > takeover_ms // 2
         if may_stir and (region in self._exchange.greeted() or self._has_stirred(heard, region, takeover_ms)):

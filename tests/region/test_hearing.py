@@ -39,6 +39,19 @@ def test_what_was_announced_is_waited_for_while_the_region_is_not_silent_for_a_t
     assert read(cluster, 1) == ALL
 
 
+def test_the_first_life_of_a_region_since_the_start_lets_wait_longer() -> None:
+    """It is no sign of life, and yet that region may be there."""
+    cluster = formed(f"DELIVER OWNER 1 TAKEOVER {TAKEOVER_MS}")
+    away(cluster, 1)
+    cluster.restart(1)
+    cluster.live(TAKEOVER_MS * 7 // 10)
+    announce(cluster)
+    cluster.live(TAKEOVER_MS // 2)
+    assert read(cluster, 1) == []
+    cluster.live(TAKEOVER_MS * 7 // 10)
+    assert read(cluster, 1) == ALL
+
+
 def test_what_a_region_has_lost_with_its_disk_is_not_waited_for() -> None:
     cluster = silent_then_announced()
     cluster.lose_disk(2, 1)
