@@ -50,6 +50,8 @@ ALONE_S = 3.0
 SERVING_S = 60.0
 FINISHED_S = 90.0
 JUMP_MS = 60_000
+# Of the faults that break one region, so many break the one that delivers; the others any.
+OWNER_SHARE = 0.7
 SKEW_MS = 3_000
 WRONG_SHOWN = 5
 LIMITS = """
@@ -266,7 +268,8 @@ class Drill:
             return moves, Times()
         time.sleep(WARM_UP_S)
         owner = self._owner()
-        region = owner if self.chance.random() < 0.6 else self.chance.choice(list(self.cluster.regions.values()))
+        any_region = self.chance.choice(list(self.cluster.regions.values()))
+        region = owner if self.chance.random() < OWNER_SHARE else any_region
         self.changed_s, harmed_s = [], time.monotonic()
         broken = FAULTS[row.fault](self, region)
         row.where = broken.where + (" (delivers)" if region is owner else "")
