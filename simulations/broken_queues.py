@@ -172,7 +172,7 @@ QUEUES = (
     Mutation(
         "what was delivered before a reset is not delivered again",
         "core/groups/positions.py",
-        "        delivered.remove(group.floor.get(origin), ID_MAX)\n    for origin, skipped",
+        "        delivered.remove(above.get(origin), ID_MAX)\n    for origin, skipped",
         "        delivered.remove(ID_MAX, ID_MAX)\n    for origin, skipped",
         "reset",
         alone=True,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from simulations.cluster import Cluster
@@ -46,6 +48,39 @@ def test_acknowledgements_of_before_do_not_count_after() -> None:
     cluster.sync()
     assert read(cluster, 1) == []
     assert_equal(cluster)
+
+
+@pytest.mark.parametrize("others", ["", " 7-1"])
+def test_an_acknowledgement_of_what_was_delivered_before_lets_it_come_again(others: str) -> None:
+    cluster = formed()
+    assert read(cluster, 1) == IDS
+    say(cluster, 1, "XADD s 7-1 f v")
+    say(cluster, 1, "CRDT.GROUP RESET s g ID 0")
+    assert say(cluster, 1, "XACK s g 2-1" + others) == b":%d\r\n" % (2 if others else 1)
+    assert b"2-1" not in say(cluster, 1, "XPENDING s g - + 10")
+    assert read(cluster, 1) == [*IDS, *([] if others else ["7-1"])]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_lies_below_the_reset_of_another_create_does_not_come_again(whole: bool) -> None:
+    """Both regions create the group, and one of them resets its create before it hears of the other one."""
+    cluster = formed()
+    cluster.cut(1, 2)
+    say(cluster, 1, "XGROUP CREATE s h 0 CRDT ACKNOWLEDGE EXACT")
+    assert read_of(cluster, 1, "h", 4) == IDS[:4]
+    say(cluster, 2, "XGROUP CREATE s h 0")
+    say(cluster, 2, "CRDT.GROUP RESET s h ID 3-1")
+    if whole:
+        cut_log(cluster, 2)
+    cluster.heal(1, 2)
+    settle(cluster)
+    assert read_of(cluster, 1, "h", 100) == IDS[3:]
+    assert_equal(cluster)
+
+
+def read_of(cluster: Cluster, number: int, group: str, count: int) -> list[str]:
+    reply = say(cluster, number, f"XREADGROUP GROUP {group} c COUNT {count} STREAMS s >")
+    return re.findall(r"\d+-1(?=\r)", reply.decode())
 
 
 def test_of_two_resets_every_region_chooses_the_same() -> None:

@@ -39,18 +39,23 @@ def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def acknowledge_unread(context: Context, key: Key, name: bytes, ids: list[EntryId]) -> list[EntryId]:
-    """Acknowledge what another region delivered: of these ascending IDs those that live and that a reader here would
-    get. Returns the ones that are not pending here.
+    """Acknowledge what another region delivered: of these ascending IDs those that live, that a reader here would get,
+    and that are not pending, as they are when the group was reset since. Returns those that are pending nowhere here.
     """
     stream = context.replica.keyspace.databases[key[0]][key[1]]
     group = stream.groups[name]
     runs: dict[int, list[Interval]] = {}
     unread: list[EntryId] = []
     for entry_id in ids:
-        origins = [origin for origin in stream.origins_holding(entry_id) if group.wants(origin, entry_id)]
+        pending = group.pending.origins_of(entry_id)
+        origins = [
+            origin
+            for origin in stream.origins_holding(entry_id)
+            if origin not in pending and group.wants(origin, entry_id)
+        ]
         for origin in origins:
             runs.setdefault(origin, []).append((id_below(entry_id), entry_id))
-        if origins and not group.pending.origins_of(entry_id):
+        if origins and not pending:
             unread.append(entry_id)
     if runs:
         context.replica.acknowledge_unread(key, name, dict(sorted(runs.items())))

@@ -59,8 +59,9 @@ Reference: Almeida, Shoker, Baquero, "Delta state replicated data types" (2018):
 from __future__ import annotations
 
 from array import array
+from functools import reduce
 
-from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, CounterRange
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, CounterRange, Position
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.create import Create
 from crdtstream.core.groups.group import Group
@@ -332,17 +333,17 @@ def surviving(
 
 def join_group(group: Group, creates: dict[Dot, Create]) -> None:
     """Add the creates of the other side, with their runs and properties."""
-    restarted = False
+    resets: list[Position] = []
     for dot, create in sorted(creates.items()):
         if dot not in group.creates:
             group.add_create(dot, create.start)
         mine = group.creates[dot]
         if mine.join_runs(create):
-            restarted = True
+            resets.append(create.start)
         if create.properties:
             mine.properties = merged(mine.properties, create.properties.items())
-    if restarted:
-        restart(group)
+    if resets:
+        restart(group, reduce(Position.meet, resets))
     before = group.acked
     group.derive()
     for origin, acked in group.acked.items():

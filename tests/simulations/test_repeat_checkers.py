@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crdtstream.core.effects import Position
 from crdtstream.core.groups import positions
 from crdtstream.core.groups.group import Group
 from crdtstream.core.replica import Replica
@@ -47,7 +48,7 @@ def test_an_entry_of_which_the_region_knows_that_it_was_acknowledged() -> None:
         say(cluster, 1, READ)
 
 
-def restart_nothing(group: Group) -> None:
+def restart_nothing(group: Group, _: Position) -> None:
     """Apply the start of a reset, and leave what was delivered."""
     group.floor = group.start()
 

@@ -67,19 +67,19 @@ def reset_group(group: Group, creates: list[Dot], reset: ResetName, start: Posit
     alive = [group.creates[dot] for dot in creates if dot in group.creates]
     restarted = [create for create in alive if create.restart(reset, start)]
     if restarted:
-        restart(group)
+        restart(group, start)
         group.derive()
     return bool(restarted)
 
 
-def restart(group: Group) -> None:
-    """What this region knows of deliveries above the start of the group is void; pending entries stay, as after SETID.
-    Call `derive` then.
+def restart(group: Group, above: Position) -> None:
+    """What this region knows of deliveries above the start that a reset has set is void; pending entries stay, as after
+    SETID. A concurrent create may let the group begin below it. Call `derive` then.
     """
     group.floor = group.start()
     group.replay = {}
     group.entries_read = UNKNOWN_ENTRIES_READ
     for origin, delivered in group.delivered.items():
-        delivered.remove(group.floor.get(origin), ID_MAX)
+        delivered.remove(above.get(origin), ID_MAX)
     for origin, skipped in group.skipped.items():
-        skipped.remove(group.floor.get(origin), ID_MAX)
+        skipped.remove(above.get(origin), ID_MAX)
