@@ -16,6 +16,7 @@ from simulations.history_checkers import (
     UniqueDots,
     UniqueIds,
 )
+from simulations.name_checkers import AcknowledgedByName, NamesSurviveRestarts, OneForOneName
 from simulations.order_checkers import OrderByKey
 from simulations.partition_checkers import (
     CommitsRise,
@@ -81,6 +82,9 @@ def all_checkers() -> list[Checker]:
         OneConsumer(),
         Repeats(),
         DeliverersAgree(),
+        OneForOneName(),
+        AcknowledgedByName(),
+        NamesSurviveRestarts(),
         NoLostWrite(),
         NoLostGroup(),
         UniqueIds(),

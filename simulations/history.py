@@ -82,6 +82,8 @@ class History:
         if isinstance(value, ReplyError):
             return
         name = argv[0]
+        if name == b"XADD" and b"IDMP" in argv and seen.contains(*dot):
+            return  # a repeat of a named add, which adds nothing
         if name == b"XADD" and isinstance(value, str):
             if b"MAXLEN" in argv:
                 after = seen.copy()

@@ -13,6 +13,7 @@ from crdtstream.core.values.entry_id import ID_MAX, STRICT, EntryId, next_id
 from simulations.checking import Checker, Sampled
 from simulations.draining import delivers, drain
 from simulations.history import GroupName
+from simulations.name_oracle import acknowledged_by_name, ids_by_name, rivals, survivors_by_dot
 from simulations.network import Network
 from simulations.oracle import ends_of
 from simulations.retention_checkers import removed_by_retention
@@ -30,13 +31,15 @@ class NoLostWrite(Checker):
         held: dict[Key, set[Dot]] = {}
         for key, expected in world.expected().items():
             held[key] = {(origin, counter) for _, origin, counter in expected.entries}
-        retained = removed_by_retention(world)
+        retained, losses, others = removed_by_retention(world), survivors_by_dot(world), rivals(world)
         for added in world.history.added:
-            if added.dot in retained or added.dot in held.get(added.key, set()):
+            # Another add of its name may stay for it.
+            dot = losses.get(added.dot, added.dot)
+            if dot in retained or any(one in held.get(added.key, set()) for one in [dot, *others.get(dot, [])]):
                 continue
-            seen = any(vector.contains(*added.dot) for key, vector in world.history.removals if key == added.key)
-            seen = seen or any(vector.contains(*added.dot) for vector in world.expired(added.key))
-            if not seen and not may_be_lost(world, added.dot):
+            seen = any(vector.contains(*dot) for key, vector in world.history.removals if key == added.key)
+            seen = seen or any(vector.contains(*dot) for vector in world.expired(added.key))
+            if not seen and not may_be_lost(world, dot):
                 self.fail(f"{added.key} {added.entry_id} {added.dot} of region {added.region}: answered and gone")
 
 
@@ -147,6 +150,7 @@ class AcknowledgedOnly(Sampled):
                 for origin, runs in group.acked.items():
                     for low, high in runs.pairs() if origin in stream.trees else []:
                         stray = set(ids_between(stream.trees[origin], low, high)) - acknowledged
+                        stray = stray and stray - ids_by_name(world, (0, name), acknowledged)
                         if stray:
                             self.fail(f"region {number}, {name!r} {group_name!r}: runs cover {sorted(stray)}")
 
@@ -190,7 +194,9 @@ class DeliveredAtLeastOnce(Checker):
         for told in (world.history.delivered, world.history.acknowledged):
             by_create = told.get(((0, key), name), {})
             delivered.update(*(by_create.get(dot, set()) for dot in group.creates))
-        delivered |= carried_over(group, world.history.acknowledged.get(((0, key), name), {}))
+        acknowledged = world.history.acknowledged.get(((0, key), name), {})
+        delivered |= carried_over(group, acknowledged)
+        delivered |= acknowledged_by_name(world, (0, key), set().union(*acknowledged.values()))
         for number in world.machines:
             delivered |= pending_in(world, number, (0, key), name)
         for origin, ids in above_start(stream, group).items():

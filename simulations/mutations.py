@@ -23,6 +23,7 @@ from simulations.adversary import draw_world
 from simulations.broken_deletions import DELETIONS
 from simulations.broken_disks import FULL_DISKS
 from simulations.broken_lines import MUTATIONS, Mutation
+from simulations.broken_names import NAMES
 from simulations.broken_partitions import PARTITIONED
 from simulations.broken_queues import QUEUES
 from simulations.broken_retention import RETENTION
@@ -47,7 +48,7 @@ class Catch:
     text: str
 
 
-ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QUEUES, *RETENTION)
+ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QUEUES, *RETENTION, *NAMES)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 # What worlds have only if the focus names it, so that the others are those for which the checkers were recorded.

@@ -57,8 +57,10 @@ def lasting(node: Node) -> dict[str, Any]:
 
 
 def uncollected(stream: dict[str, Any]) -> dict[str, Any]:
-    """Return a stream's portrait without what collection may remove (core/collection.py), and without empty trees."""
-    kept = {part: value for part, value in stream.items() if part not in ("deleted", "destroyed")}
+    """Return a stream's portrait without what may be forgotten (core/collection.py, core/names/register.py), and
+    without empty trees.
+    """
+    kept = {part: value for part, value in stream.items() if part not in ("deleted", "destroyed", "producers")}
     lost = {"trimmed_to": 0, "dropped_counter": 0}
     gone = {**lost, "first": 0, "added": 0, "voided": 0}
     metas = {

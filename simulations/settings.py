@@ -47,7 +47,7 @@ LARGE_VOLUMES = 3
 # depends on its name: "cold" is packing's, because another name would change every world.
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
 SERVING_AT_ONCE, FLAPPING, MEMORY, PROPERTIES = "serves at once", "flapping", "memory", "properties"
-RETENTION = "retention"
+RETENTION, NAMES = "retention", "names"
 DELIVERING = "delivering"
 # Setting -> its source, and how many worlds have it.
 EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
@@ -63,6 +63,7 @@ EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "retention": (RETENTION, 0.35),
     # Of the worlds with properties.
     "delivering": (DELIVERING, 0.5),
+    "named": (NAMES, 0.6),
 }
 
 
@@ -75,8 +76,8 @@ class Settings:
     What only some worlds have is drawn where it is None: a partitioned stream beside the others; regions that serve
     before they have met a peer; blocks that are packed soon; small bounds that differ by region; removals that say what
     happens to references; volumes that may be too small for the log that peers need; clients that set properties of
-    groups, and in some of these worlds limits of streams, or that also say which region delivers, move groups and reset
-    them; links that flap, and memory that fills, which are faults.
+    groups, and in some of these worlds limits of streams, names of adds, or that also say which region delivers, move
+    groups and reset them; links that flap, and memory that fills, which are faults.
     """
 
     regions: int
@@ -105,6 +106,7 @@ class Settings:
     properties: bool | None = None
     delivering: bool | None = None
     retention: bool | None = None
+    named: bool | None = None
 
     @property
     def has_limits(self) -> bool:
@@ -112,6 +114,13 @@ class Settings:
         streams.
         """
         return bool(self.retention and self.properties)
+
+    @property
+    def has_names(self) -> bool:
+        """True if clients name their adds: where groups have properties, each region delivers, and nothing but clients
+        removes entries.
+        """
+        return bool(self.named and self.properties and not self.retention and not self.delivering)
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so

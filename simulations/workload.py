@@ -13,6 +13,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import STRICT, format_id
 from simulations.delivery_clients import DeliveryClients
+from simulations.named_adds import with_names
 from simulations.property_clients import Argv, with_properties
 from simulations.retention_clients import with_limits
 
@@ -57,6 +58,7 @@ class Workload:
         bounds: Random | None = None,
         properties: Random | None = None,
         retention: Random | None = None,
+        names: Random | None = None,
     ) -> None:
         self.rng = rng
         self._references = references
@@ -67,6 +69,7 @@ class Workload:
         self._retention = retention
         # In worlds that have clients who choose which region delivers.
         self.delivering: DeliveryClients | None = None
+        self._names = names
         queues = properties is not None and properties.random() < QUEUES_ODDS
         self.weights, keys, self.groups = QUEUES if queues else PROFILES[profile]
         self.keys = KEYS[:keys]
@@ -82,6 +85,8 @@ class Workload:
         commands = self._draw_plain(replica)
         if self._retention is not None:
             commands = [one for argv in commands for one in with_limits(self._retention, argv)]
+        if self._names is not None:
+            commands = [one for argv in commands for one in with_names(self._names, argv)]
         if self._properties is None:
             return commands
         commands = [one for argv in commands for one in with_properties(self._properties, argv, replica)]

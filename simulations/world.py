@@ -25,6 +25,7 @@ from simulations.disk import PowerLost
 from simulations.draining import all_heard
 from simulations.draw import Draw, named
 from simulations.machine import Machine
+from simulations.named_adds import draw_names
 from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
 from simulations.oracle import Expected
 from simulations.partitioned import Partitioned
@@ -32,6 +33,7 @@ from simulations.retention_clients import draw_retention
 from simulations.settings import (
     BOUNDS,
     DELIVERING,
+    NAMES,
     PACKING,
     PARTITIONED,
     PROPERTIES,
@@ -131,6 +133,7 @@ class World(Network):
             bounds=draw.of(BOUNDS) if settings.bounded else None,
             properties=draw.of(PROPERTIES) if settings.properties else None,
             retention=draw.of(RETENTION) if settings.has_limits else None,
+            names=draw.of(NAMES) if settings.has_names else None,
         )
         if settings.delivering:
             self.workload.delivering = DeliveryClients(draw.of(DELIVERING), settings.regions)
@@ -182,6 +185,8 @@ class World(Network):
             limits = draw_intervals(self.draw.of(PROPERTIES), limits)
         if settings.has_limits:
             limits = draw_retention(self.draw.of(RETENTION), limits)
+        if settings.has_names:
+            limits = draw_names(self.draw.of(NAMES), limits)
         return draw_packing(self.draw.of(PACKING), limits) if settings.packing else limits
 
     def _add_twin(self, number: int) -> None:

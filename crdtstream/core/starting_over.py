@@ -12,6 +12,9 @@ one, since this region then knows every removal that the other side knows, and n
     whose dot the other vector covers, of an origin in doubt                          handed over
     any other                                                                         removed on the other side
 
+A named entry (core/names/register.py) of which the other state has a concurrent one of its name is left out: that one
+stands for it. What is handed over has no name any more.
+
 The same table applies to groups, by their create dots. An entry that was removed on the other side under a dot in doubt
 comes back: an acknowledged write matters more than a removal. Expired keys are not handed over.
 
@@ -29,6 +32,7 @@ from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.forks import forks
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import lasting_values
+from crdtstream.core.names.named_keys import register_of
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.expiry import NO_EXPIRY
 from crdtstream.core.streams.stream import Stream
@@ -90,7 +94,9 @@ class _Judge:
         for origin, tree in stream.trees.items():
             twin = None if other is None else other.trees.get(origin)
             for counter, entry_id, entry in differing(tree, twin):
-                if self._stays(origin, counter) and not (other is not None and holds(other, entry_id, entry)):
+                if not self._stays(origin, counter):
+                    continue
+                if other is None or not (holds(other, entry_id, entry) or stands_for(other, stream, origin, entry_id)):
                     entries[(entry_id, entry)] = None
         if entries:
             left.entries[key] = sorted(entries)
@@ -124,6 +130,16 @@ def differing(tree: EntryTree, twin: EntryTree | None) -> Iterator[FoundEntry]:
 def holds(stream: Stream, entry_id: EntryId, entry: bytes) -> bool:
     """True if the stream holds this entry under any dot."""
     return any(stream.trees[origin].find(entry_id) == entry for origin in stream.origins_holding(entry_id))
+
+
+def stands_for(other: Stream, mine: Stream, origin: int, entry_id: EntryId) -> bool:
+    """True if the other state has an add under the name of this entry that is concurrent with it."""
+    own, theirs = register_of(mine), register_of(other)
+    if own is None or theirs is None:
+        return False
+    adds = own.adds_with(origin, entry_id)
+    rivals = [one for name in own.names_with(entry_id) for one in theirs.adds_of(name)]
+    return any(one.is_concurrent(add) for add in adds for one in rivals)
 
 
 def hand_over_layer(replica: Replica, left: LeftBehind) -> Iterator[int]:

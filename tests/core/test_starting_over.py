@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from crdtstream.core.effects import Key, Position
+from crdtstream.core.effects import Batch, Key, Position
+from crdtstream.core.names.adding import add_named
 from crdtstream.core.replica import Replica
 from crdtstream.core.starting_over import LeftBehind, hand_over_groups, hand_over_layer, left_behind
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.whole_state import WholeState
+from tests.core.histories import copied
 
 X: Key = (0, b"x")
 
@@ -62,6 +64,25 @@ def test_a_fork_puts_its_origin_in_doubt() -> None:
     theirs = behind(mine)
     theirs.remove_entries(X, {1: [(1, 1)]}, False, None)
     assert ids(left_of(mine, theirs)) == [1, 3]
+
+
+def test_what_another_entry_of_its_name_stands_for_is_not() -> None:
+    mine, theirs = Replica(1), Replica(2)
+    for replica, ms in ((mine, 2), (theirs, 1)):
+        add_named(replica, X, (ms, 0), [b"f", b"v"], (b"p", b"n"))
+    add_named(mine, X, (3, 0), [b"f", b"v"], (b"p", b"other"))
+    assert ids(left_of(mine, theirs)) == [3]
+    # What its producer added again, having seen the other one, is wanted too.
+    again = Replica(3)
+    again.apply_batch(copied(batch_of(theirs)))
+    add_named(again, X, (4, 0), [b"f", b"v"], (b"p", b"n"))
+    assert ids(left_of(again, theirs)) == [4]
+
+
+def batch_of(replica: Replica) -> Batch:
+    batch = replica.drain().batch
+    assert batch is not None
+    return batch
 
 
 def test_what_is_held_under_another_dot_is_held() -> None:

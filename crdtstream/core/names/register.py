@@ -159,6 +159,10 @@ class NameRegister:
         names = self._of_id.get(entry_id, [])
         return [add for name in names for add in self._adds[name] if add.entry_id == entry_id and add.dot[0] == origin]
 
+    def names_with(self, entry_id: EntryId) -> list[AddName]:
+        """The names of the adds with this ID."""
+        return self._of_id.get(entry_id, [])
+
     # Forgetting
 
     def forget(self, stable: VersionVector, names_max: int, is_needed: Callable[[list[NamedAdd]], bool]) -> int:

@@ -21,7 +21,7 @@ from crdtstream.replication.log.turn import Turn
 from crdtstream.settings.config import Limits
 
 TELL_MS: Final = 1_000
-NAMES_A_TICK: Final = 10_000
+NAMES_A_TICK: Final = 2_000
 
 
 class Collecting:

@@ -1,0 +1,70 @@
+"""Broken lines of names of adds: see `broken_lines.py`."""
+
+from __future__ import annotations
+
+from simulations.broken_lines import Mutation
+
+WITH_NAMES = {"properties": True, "retention": False, "delivering": False, "named": True}
+
+NAMES = (
+    Mutation(
+        "names are forgotten before they are stable",
+        "core/names/register.py",
+        "            if not is_stable(adds, stable):\n",
+        "            if False:\n",
+        "one name",
+        focus=WITH_NAMES,
+    ),
+    Mutation(
+        "of adds of one name the one stays that lives",
+        "core/names/duplicates.py",
+        "        for lost, survivor in register.losses(name):\n            for group_name",
+        "        for lost, survivor in [\n"
+        "            pair if stream.holds(pair[1].dot[0], pair[1].entry_id) else (pair[1], pair[0])\n"
+        "            for pair in register.losses(name)\n"
+        "        ]:\n            for group_name",
+        "one name",
+        focus=WITH_NAMES,
+    ),
+    Mutation(
+        "a name ends with its key",
+        "core/names/producers.py",
+        "        if self.register is None:\n            return None\n        left",
+        "        if True:\n            return None\n        left",
+        "one name",
+        focus=WITH_NAMES,
+    ),
+    Mutation(
+        "adds of one name are looked for after batches alone",
+        "core/names/named_keys.py",
+        "            if register is not None and register.met:\n",
+        "            if register is not None and register.met and size == before:\n",
+        "one name",
+        alone=True,
+        focus=WITH_NAMES,
+    ),
+    Mutation(
+        "an acknowledgement of what is lost is not passed on",
+        "core/names/duplicates.py",
+        "                if is_acknowledged(stream, group_name, group, lost):\n",
+        "                if False:\n",
+        "acknowledged by name",
+        focus=WITH_NAMES,
+    ),
+    Mutation(
+        "a checkpoint keeps no acknowledgements of names",
+        "protocols/name_rows.py",
+        "                rows += _acknowledged_rows(name, add)\n",
+        "                pass\n",
+        "names",
+        focus={**WITH_NAMES, "checkpoint_interval_ms": 100},
+    ),
+    Mutation(
+        "a state transfer brings no names",
+        "core/names/joining_names.py",
+        "    for name, adds in theirs.items():\n        put_all(",
+        "    for name, adds in []:\n        put_all(",
+        "one name",
+        focus={**WITH_NAMES, "checkpoint_interval_ms": 100, "log_retention_bytes": 1},
+    ),
+)
