@@ -8,6 +8,7 @@ from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.properties import DEADLETTER, MAXDELIVERIES
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import region_of
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
@@ -66,6 +67,14 @@ def require_delivered_here(context: Context, stream: Stream, group: Group) -> No
             "ERR another region delivers this group (CRDT.GROUP GET shows which): send the command there, or CRDT.GROUP"
             " MOVE the group here first"
         )
+
+
+def limits_of(group: Group) -> list[tuple[bytes, bytes]]:
+    """How often an entry is delivered, and where it goes then, if that is set."""
+    rules = group.rules
+    if not rules.dead_letters:
+        return []
+    return [(MAXDELIVERIES, replies.integer(rules.deliveries_max)), (DEADLETTER, replies.bulk(rules.dead_letters))]
 
 
 def delivery_of(context: Context, stream: Stream, group: Group) -> list[tuple[bytes, bytes]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from crdtstream.commands import group_moving, group_resetting
 from crdtstream.commands.delivery import delivery_of
 from crdtstream.commands.groups import existing_group
-from crdtstream.commands.properties import parse_properties, require_properties_readable
+from crdtstream.commands.properties import parse_properties, require_dead_letters, require_properties_readable
 from crdtstream.connections.client import Client
-from crdtstream.connections.command import Command, help_row, keys_at
+from crdtstream.connections.command import Command, Keys, help_row, keys_at
 from crdtstream.connections.context import Context, Reply
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import (
@@ -16,8 +16,10 @@ from crdtstream.core.groups.properties import (
     ANY,
     ANY_REGION,
     CONTIGUOUS,
+    DEADLETTER,
     DELIVER,
     EXACT,
+    MAXDELIVERIES,
     ORDER,
     OWNER,
     TAKEOVER,
@@ -27,8 +29,9 @@ from crdtstream.protocols import replies
 
 def set_properties(context: Context, client: Client, argv: list[bytes]) -> Reply:
     key = (client.database, argv[2])
-    existing_group(context, key, argv[3])
+    _, group = existing_group(context, key, argv[3])
     values = parse_properties(context, argv, 4)
+    require_dead_letters(values, key[1], group.rules)
     require_properties_readable(context)
     context.replica.set_properties(key, argv[3], values)
     return replies.OK
@@ -50,6 +53,8 @@ def properties_of(group: Group) -> list[tuple[bytes, bytes]]:
         (DELIVER, replies.bulk(rules.mode)),
         (TAKEOVER, replies.integer(rules.takeover_ms)),
         (ORDER, replies.bulk(ALL if rules.ordered else ANY)),
+        (MAXDELIVERIES, replies.integer(rules.deliveries_max)),
+        (DEADLETTER, replies.bulk(rules.dead_letters)),
     ]
     if rules.mode == OWNER:
         found.append((OWNER, replies.integer(rules.deliverer(ANY_REGION))))
@@ -62,7 +67,7 @@ SUBCOMMANDS: list[Command] = [
         set_properties,
         arity=-6,
         flags="write denyoom",
-        keys=keys_at(2, "RW update"),
+        keys=Keys(2, 2, ("RW update",), word="DEADLETTER", word_from=4),
         since="0.2.0",
         summary="Sets properties of a consumer group, in all regions.",
         syntax="key group property:(name value...)...",

@@ -13,6 +13,7 @@ from typing import Final
 
 from crdtstream.commands import arguments
 from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
+from crdtstream.commands.dead_letters import without_poison
 from crdtstream.commands.delivery import NO_DELIVERY, claimable, look, may_read
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyBudget, parse_read
@@ -24,7 +25,8 @@ from crdtstream.connections.parking import NO_DEADLINE
 from crdtstream.core.effects import Key
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
-from crdtstream.core.groups.properties import PLAIN
+from crdtstream.core.groups.pending import PendingRow
+from crdtstream.core.groups.properties import NO_LIMIT, PLAIN
 from crdtstream.core.lag import entries_read_after
 from crdtstream.core.local_facts import EntriesDelivered, PendingClaimed
 from crdtstream.core.streams.stream import Stream
@@ -134,9 +136,7 @@ class GroupReader(Waiter):
     def claim(self, context: Context, key: Key, stream: Stream, group: Group, budget: ReplyBudget) -> list[bytes]:
         """Take over what has been pending for long enough, the longest first."""
         options = self.options
-        rows = live_rows(context, stream, group, options.claim_ms, budget.limit(options.count))
-        if group.rules.ordered and len(rows) < claimable(stream, group):
-            return []
+        rows = self.claimed_rows(context, key, stream, group, budget.limit(options.count))
         chunks: list[bytes] = []
         claimed: list[tuple[int, EntryId, int, int]] = []
         for row in rows:
@@ -155,6 +155,18 @@ class GroupReader(Waiter):
             group.deliveries += len(claimed)
             group.touch(options.consumer, context.now_ms).active_ms = context.now_ms
         return chunks
+
+    def claimed_rows(self, context: Context, key: Key, stream: Stream, group: Group, limit: int) -> list[PendingRow]:
+        """What may be taken over; what was delivered too often becomes a dead letter."""
+        while True:
+            rows = live_rows(context, stream, group, self.options.claim_ms, limit)
+            if group.rules.ordered and len(rows) < claimable(stream, group):
+                return []
+            if group.rules.deliveries_max == NO_LIMIT:
+                return rows
+            rows, moved = without_poison(context, key, self.options.group, stream, group, rows)
+            if rows or not moved:
+                return rows
 
     def read_history(
         self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId, budget: ReplyBudget
@@ -178,7 +190,9 @@ class GroupReader(Waiter):
             budget.spend(1, len(chunk))
             chunks.append(chunk)
             if entry is not None:
-                delivered.append((row.origin, row.entry_id, context.now_ms, more_deliveries(row.deliveries)))
+                # With a limit, what counts is claims: restarts are no fault of an entry.
+                deliveries = row.deliveries if group.rules.deliveries_max else more_deliveries(row.deliveries)
+                delivered.append((row.origin, row.entry_id, context.now_ms, deliveries))
         if delivered:
             # As in Redis, a read of the history is no change since the last save.
             context.replica.record_unchanged(PendingClaimed(key, options.group, options.consumer, delivered))

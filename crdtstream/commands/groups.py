@@ -12,13 +12,14 @@ from crdtstream.commands import arguments
 from crdtstream.commands.delivery import require_delivered_here
 from crdtstream.commands.fitting import require_name
 from crdtstream.commands.integers import integer
-from crdtstream.commands.properties import parse_properties, require_properties_readable
+from crdtstream.commands.properties import parse_properties, require_dead_letters, require_properties_readable
 from crdtstream.connections.admission import await_admission, must_wait
 from crdtstream.connections.client import Client
-from crdtstream.connections.command import Command, help_row, keys_at
+from crdtstream.connections.command import Command, Keys, help_row, keys_at
 from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key, Position
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.properties import PLAIN
 from crdtstream.core.local_facts import ConsumerCreated, ConsumerDeleted, PositionSet
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MIN, EntryId
@@ -144,6 +145,7 @@ def xgroup_create(context: Context, client: Client, argv: list[bytes]) -> Reply:
     require_name(context, "key", argv[2])
     properties = parse_properties(context, argv, options.properties_at) if options.properties_at else {}
     if properties:
+        require_dead_letters(properties, argv[2], PLAIN)
         require_properties_readable(context)
     if must_wait(context):
         return await_admission(context, client, xgroup_create, argv)
@@ -196,7 +198,7 @@ XGROUP = [
         xgroup_create,
         arity=-5,
         flags="write denyoom",
-        keys=keys_at(2, "RW insert"),
+        keys=Keys(2, 2, ("RW insert",), word="DEADLETTER", word_from=5),
         since="5.0.0",
         summary="Creates a consumer group.",
         syntax="key group id-selector:<id | $> [MKSTREAM] [ENTRIESREAD entriesread#=entries-read]",

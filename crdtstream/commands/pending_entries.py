@@ -13,6 +13,7 @@ Reference: `xpendingCommand`, `xclaimCommand`, `xautoclaimCommand` of Redis 7.2.
 from __future__ import annotations
 
 from crdtstream.commands import arguments
+from crdtstream.commands.dead_letters import DeadLetters, limited
 from crdtstream.commands.delivery import look
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.integers import I64_MAX, integer
@@ -179,6 +180,7 @@ class Claims:
         "consumer",
         "delivered_ms",
         "just_id",
+        "letters",
         "retries",
     )
 
@@ -191,6 +193,7 @@ class Claims:
         self.delivered_ms = delivered_ms
         self.just_id = just_id
         self.retries: int | None = None
+        self.letters: DeadLetters | None = None
         self.chunks: list[bytes] = []
 
     def state_of(self, origin: int, entry_id: EntryId) -> tuple[int, int] | None:
@@ -205,20 +208,30 @@ class Claims:
         self._dropped.setdefault(origin, {})[entry_id] = None
 
     def claim(self, origin: int, entry_id: EntryId, entry: bytes, deliveries: int) -> None:
-        if self.retries is not None:
-            deliveries = self.retries
-        elif not self.just_id:
-            deliveries = min(deliveries + 1, I64_MAX)
-        self._claimed[(origin, entry_id)] = (self.delivered_ms, deliveries)
+        self._claimed[(origin, entry_id)] = (self.delivered_ms, self._deliveries_after(deliveries))
         self.chunks.append(replies.bulk(format_id(entry_id)) if self.just_id else entry)
+
+    def _deliveries_after(self, deliveries: int) -> int:
+        if self.retries is not None:
+            return self.retries
+        return deliveries if self.just_id else min(deliveries + 1, I64_MAX)
 
     def claim_idle(self, origin: int, entry_id: EntryId, idle_ms: int, entry: bytes) -> bool:
         """Claim a pending entry if it was idle long enough; returns whether it was."""
         state = self.state_of(origin, entry_id)
         if state is None or self._group.withholds(origin) or self._context.clock.idle_ms(state[0]) < idle_ms:
             return False
-        self.claim(origin, entry_id, entry, state[1])
+        if self.letters is None or not self._is_poison(origin, entry_id, entry, state[1]):
+            self.claim(origin, entry_id, entry, state[1])
         return True
+
+    def _is_poison(self, origin: int, entry_id: EntryId, entry: bytes, deliveries: int) -> bool:
+        """True if this would be one delivery too many, and the entry is moved instead. JUSTID delivers nothing."""
+        if self.letters is None or self.just_id or (origin, entry_id) in self._claimed:
+            return False
+        if self._deliveries_after(deliveries) <= self._group.rules.deliveries_max:
+            return False
+        return self.letters.accept(origin, entry_id, entry, deliveries)
 
     def reply(self) -> bytes:
         return replies.array(self.chunks)
@@ -227,12 +240,13 @@ class Claims:
         """True if this consumer then holds all that live and are pending."""
         held = [row for row in self._group.pending.rows(ID_MIN, ID_MAX, -1, None) if row.consumer != self.consumer]
         held = [row for row in held if not self._group.withholds(row.origin)]
-        left = [row for row in held if (row.origin, row.entry_id) not in self._claimed]
+        moved = self.letters.accepted if self.letters is not None else {}
+        left = [row for row in held if (row.origin, row.entry_id) not in {**self._claimed, **moved}]
         return not any(live_entry(stream, row.origin, row.entry_id) for row in left)
 
     def record(self, context: Context, key: Key, name: bytes, stream: Stream) -> None:
         if self._group.rules.ordered and not self._takes_chain(stream):
-            self._claimed, self.chunks = {}, []
+            self._claimed, self.chunks, self.letters = {}, [], None
         attend(context, key, name, self.consumer)
         if self._dropped:
             pending = self._group.pending
@@ -243,6 +257,8 @@ class Claims:
             context.replica.record(PendingClaimed(key, name, self.consumer, rows))
             self._group.deliveries += len(rows)
             self._group.touch(self.consumer, context.now_ms).active_ms = context.now_ms
+        if self.letters is not None:
+            self.letters.write()
 
 
 # XCLAIM
@@ -325,6 +341,7 @@ def xclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
         context.replica.record(PositionRaised(key, argv[2], options.last_id))
     claims = Claims(context, group, argv[3], options.delivered_at(now_ms), options.just_id)
     claims.retries = options.retries
+    claims.letters = limited(context, key, argv[2], stream, group)
     for entry_id in ids:
         claim_id(stream, group, claims, entry_id, idle_ms, options.force)
     claims.record(context, key, argv[2], stream)
@@ -383,6 +400,7 @@ def xautoclaim(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if group.rules.ordered:
         options.count = max(options.count, group.pending.count)
     claims = Claims(context, group, argv[3], context.now_ms, options.just_id)
+    claims.letters = limited(context, key, argv[2], stream, group)
     cursor, deleted = autoclaim(stream, PendingScan(group.pending, start, ID_MAX, None), claims, idle_ms, options.count)
     claims.record(context, key, argv[2], stream)
     gone = replies.bulk_array([format_id(entry_id) for entry_id in deleted])

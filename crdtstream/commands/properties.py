@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from crdtstream.commands.fitting import require_name
 from crdtstream.commands.members import known_origins, region_named
 from crdtstream.connections.context import CommandError, Context, shown
 from crdtstream.core.formats import PROPERTIES_FORMAT
@@ -19,13 +20,17 @@ from crdtstream.core.groups.properties import (
     ANY,
     ANY_REGION,
     CONTIGUOUS,
+    DEADLETTER,
     DELIVER,
     EVERYWHERE,
     EXACT,
+    MAXDELIVERIES,
+    NO_LIMIT,
     ORDER,
     ORIGIN,
     OWNER,
     TAKEOVER,
+    GroupRules,
     record_name,
 )
 from crdtstream.core.values.causality import region_of
@@ -36,6 +41,7 @@ PropertyParser = Callable[[Context, list[bytes], int], tuple[PropertyValues, int
 
 TAKEOVER_MS_MIN: Final = 1_000
 TAKEOVER_MS_MAX: Final = 86_400_000
+DELIVERIES_MAX: Final = 1_000_000
 NO_PROPERTY: Final = "ERR name at least one property: "
 
 
@@ -63,11 +69,27 @@ def parse_order(context: Context, argv: list[bytes], at: int) -> tuple[PropertyV
     return {ORDER: word_at(argv, at, "ORDER", (ANY, ALL))}, 1
 
 
+def parse_max_deliveries(context: Context, argv: list[bytes], at: int) -> tuple[PropertyValues, int]:
+    text = argv[at] if at < len(argv) else b""
+    if not text.isdigit() or int(text) > DELIVERIES_MAX:
+        raise CommandError(f"ERR property MAXDELIVERIES takes a number from 1 to {DELIVERIES_MAX}, or 0 for no limit")
+    return {MAXDELIVERIES: b"%d" % int(text)}, 1
+
+
+def parse_dead_letter(context: Context, argv: list[bytes], at: int) -> tuple[PropertyValues, int]:
+    if at >= len(argv):
+        raise CommandError('ERR property DEADLETTER takes the key of a stream, or "" for none')
+    require_name(context, "key", argv[at])
+    return {DEADLETTER: argv[at]}, 1
+
+
 PARSERS: Final[dict[bytes, PropertyParser]] = {
     b"ACKNOWLEDGE": parse_acknowledge,
     b"DELIVER": parse_deliver,
     b"TAKEOVER": parse_takeover,
     b"ORDER": parse_order,
+    b"MAXDELIVERIES": parse_max_deliveries,
+    b"DEADLETTER": parse_dead_letter,
 }
 
 
@@ -100,6 +122,21 @@ def parse_properties(context: Context, argv: list[bytes], at: int) -> PropertyVa
         # A consumer that moves acknowledges in another region what it got in the first one.
         values.setdefault(ACKNOWLEDGE, EXACT)
     return values
+
+
+def require_dead_letters(values: PropertyValues, key: bytes, rules: GroupRules) -> None:
+    """Raise if these properties of a group of this key, which has those rules, would lose entries, or send them round
+    in a circle.
+    """
+    letters = values.get(DEADLETTER, rules.dead_letters)
+    if DEADLETTER in values and letters == key:
+        raise CommandError("ERR the dead-letter key is the stream itself: give DEADLETTER another key")
+    limit = int(values.get(MAXDELIVERIES, b"%d" % rules.deliveries_max))
+    if limit != NO_LIMIT and not letters:
+        raise CommandError(
+            "ERR MAXDELIVERIES needs a dead-letter key, because nothing is dropped: set DEADLETTER too, or"
+            " MAXDELIVERIES 0"
+        )
 
 
 def parse_named(

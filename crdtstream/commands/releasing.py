@@ -9,6 +9,8 @@ Reference: `xnackCommand` of Redis 8.8.
 from __future__ import annotations
 
 from crdtstream.commands import arguments
+from crdtstream.commands.dead_letters import move_fatal
+from crdtstream.commands.delivery import look
 from crdtstream.commands.integers import I64_MAX, integer
 from crdtstream.commands.pending_entries import found_group
 from crdtstream.connections.client import Client
@@ -82,11 +84,17 @@ def xnack(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def release(context: Context, key: Key, name: bytes, stream: Stream, group: Group, options: NackOptions) -> int:
-    """Release what is pending, and with FORCE what lives; returns how many IDs were released."""
+    """Release what is pending, and with FORCE what lives; returns how many IDs were released, or moved to the
+    dead-letter key.
+    """
+    moved: dict[EntryId, None] = {}
+    if options.mode == FATAL and group.rules.dead_letters:
+        look(context, key, name, stream, group, False)
+        moved = move_fatal(context, key, name, stream, group, options.ids)
     rows: dict[tuple[int, EntryId], tuple[int, int]] = {}
     released: dict[EntryId, None] = {}
     order = group.pending.next_released()
-    for entry_id in options.ids:
+    for entry_id in [entry_id for entry_id in options.ids if entry_id not in moved]:
         origins = group.pending.origins_of(entry_id)
         if not origins and options.force:
             origins = stream.origins_holding(entry_id)
@@ -101,7 +109,7 @@ def release(context: Context, key: Key, name: bytes, stream: Stream, group: Grou
         context.replica.record(PendingClaimed(key, name, NOBODY, [(*row, *state) for row, state in rows.items()]))
         # Readers with CLAIM wait for this.
         context.replica.changed.touched[key] = None
-    return len(released)
+    return len(released) + len(moved)
 
 
 COMMANDS: list[Command] = [

@@ -9,7 +9,7 @@ Reference: `xinfoCommand` of Redis 7.2.
 from __future__ import annotations
 
 from crdtstream.commands import idempotence
-from crdtstream.commands.delivery import delivery_of
+from crdtstream.commands.delivery import delivery_of, limits_of
 from crdtstream.commands.integers import integer
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row, keys_at
@@ -186,7 +186,7 @@ def xinfo_groups(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def group_row(context: Context, stream: Stream, name: bytes, group: Group, protocol: int) -> bytes:
-    delivery = delivery_of(context, stream, group)
+    delivery = [*limits_of(group), *delivery_of(context, stream, group)]
     items = [
         replies.bulk(b"name"),
         replies.bulk(name),

@@ -27,7 +27,7 @@ Reference: Redis `COMMAND INFO`, `COMMAND DOCS`, and its commands' JSON files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from crdtstream.connections.syntax import arguments_of
@@ -121,9 +121,13 @@ class Keys:
     Each key has its flags, and the last flags hold for all keys that follow. A key is read (RO), changed (RW),
     overwritten (OW) or removed (RM); in addition its value is used (access) or changed (update), or data is added
     (insert) or removed (delete). What is found like a key, and is none, is a `not_key`.
+
+    What follows `word`, which is searched from `word_from` on, is a key too, to which the command lets data be added;
+    key specifications do not tell it. A value may read like the word: then what follows it counts as a key, which only
+    asks for more rights.
     """
 
-    __slots__ = ("first", "flags", "keyword", "keyword_from", "last", "needs", "options", "step")
+    __slots__ = ("first", "flags", "keyword", "keyword_from", "last", "needs", "options", "step", "word", "word_from")
 
     def __init__(
         self,
@@ -133,18 +137,29 @@ class Keys:
         keyword: str = "",
         keyword_from: int = 0,
         options: dict[bytes, int] | None = None,
+        word: str = "",
+        word_from: int = 0,
     ) -> None:
+        self.word = word.encode()
+        self.word_from = word_from
         self.first = first
         self.last = last
         self.step = 1 if first else 0
         self.flags = [text.split() for text in flags]
-        self.needs = [needs_of(words) for words in self.flags]
+        self.needs = [needs_of(words) for words in self.flags] + ([WRITE] if word else [])
         self.keyword = keyword.encode()
         self.keyword_from = keyword_from
         self.options = options or {}
 
-    def positions(self, request: list[bytes]) -> range:
+    def positions(self, request: list[bytes]) -> Sequence[int]:
         """Where the keys of this request are; none if the keyword is missing."""
+        found = self._positions(request)
+        return [*found, *self._behind_word(request)] if self.word else found
+
+    def _behind_word(self, request: list[bytes]) -> list[int]:
+        return [at + 1 for at in range(self.word_from, len(request) - 1) if request[at].upper() == self.word]
+
+    def _positions(self, request: list[bytes]) -> range:
         if self.keyword:
             return self._behind_keyword(request)
         if self.first == 0:

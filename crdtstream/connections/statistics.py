@@ -39,6 +39,9 @@ class Statistics:
         "errors",
         "hits",
         "http_clients",
+        "letters_refused",
+        "letters_returned",
+        "letters_written",
         "misses",
         "output_disconnections",
         "refused_handshakes",
@@ -62,6 +65,10 @@ class Statistics:
         self.samples: deque[tuple[int, int]] = deque(maxlen=RATE_SAMPLES)
         self.hits = 0
         self.misses = 0
+        # Dead letters that this region wrote, brought back, or did not write because they were letters too often.
+        self.letters_written = 0
+        self.letters_returned = 0
+        self.letters_refused = 0
 
     def tally(self, name: str) -> Tally:
         found = self.tallies.get(name)

@@ -366,11 +366,14 @@ class Replica:
             self._acknowledge_runs(key, name, group.creates, runs)
 
     def prepare_runs(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:
-        """Prepare the runs that a group has under its source's name, for the group of the copy."""
+        """Prepare these runs alone: what the group has under its source's name, for the group of a copy, or what
+        belongs into one batch with other effects.
+        """
         stream = self.keyspace.known(key)
         assert stream is not None, "runs for a key that does not exist"
         if runs:
-            self._commit(fx.Acknowledged(key, name, sorted(stream.groups[name].creates), runs))
+            creates = stream.groups[name].creates
+            self._commit(fx.Acknowledged(key, name, sorted(creates), runs, resets_of(creates)))
 
     def acknowledge_key(self, key: Key) -> None:
         """Prepare the new runs of this key's groups; call it before another effect on the key."""

@@ -30,7 +30,8 @@ REQUESTS = """
     EXPIRETIME s | PEXPIRETIME s | OBJECT ENCODING s | OBJECT FREQ s | OBJECT IDLETIME s | OBJECT REFCOUNT s
     MEMORY USAGE s | RENAME s t | RENAMENX s t | COPY s t | MOVE s 1 | DUMP s | RESTORE t 0 @ | WATCH s t
     CRDT.DIGEST s | CRDT.IMPORT s 9-0 f v | CRDT.CONFLICTS s
-    CRDT.XREAD COUNT 3 STREAMS s t 0 0
+    CRDT.XREAD COUNT 3 STREAMS s t 0 0 | CRDT.REDRIVE s g | CRDT.GROUP SET s g DEADLETTER t MAXDELIVERIES 1
+    XGROUP CREATE s h 0 CRDT DEADLETTER t
 """
 # What is about no key in particular; it is answered without rights to any, as in Redis.
 WHOLE = """

@@ -23,6 +23,8 @@ ACKNOWLEDGE: Final = b"acknowledge"
 DELIVER: Final = b"deliver"
 TAKEOVER: Final = b"takeover"
 ORDER: Final = b"order"
+MAXDELIVERIES: Final = b"maxdeliveries"
+DEADLETTER: Final = b"deadletter"
 
 EXACT: Final = b"exact"
 CONTIGUOUS: Final = b"contiguous"
@@ -33,6 +35,8 @@ ALL: Final = b"all"
 ANY: Final = b"any"
 
 TAKEOVER_MS: Final = 10_000
+# Of deliveries.
+NO_LIMIT: Final = 0
 # Of a delivery record that is about the entries of every region.
 ANY_REGION: Final = 0
 _RECORD: Final = b"record:"
@@ -75,12 +79,25 @@ def next_number(registers: PropertyRegisters) -> int:
 class GroupRules:
     """What the properties of a group select."""
 
-    __slots__ = ("_any", "_mode", "_since", "_writers", "exact", "ordered", "takeover_ms")
+    __slots__ = (
+        "_any",
+        "_mode",
+        "_since",
+        "_writers",
+        "dead_letters",
+        "deliveries_max",
+        "exact",
+        "ordered",
+        "takeover_ms",
+    )
 
     def __init__(self, registers: PropertyRegisters) -> None:
         self.exact = value_of(registers, ACKNOWLEDGE) == EXACT
         self.ordered = value_of(registers, ORDER) == ALL
         self.takeover_ms = number_in(value_of(registers, TAKEOVER), TAKEOVER_MS)
+        # The key of dead letters, empty without one. Without it there is no limit: nothing is dropped.
+        self.dead_letters = value_of(registers, DEADLETTER)
+        self.deliveries_max = number_in(value_of(registers, MAXDELIVERIES), NO_LIMIT) if self.dead_letters else NO_LIMIT
         mode = registers.get(DELIVER)
         self._mode = EVERYWHERE if mode is None else mode[2]
         # Records that are older than the mode are of another one.

@@ -163,6 +163,15 @@ class NameRegister:
         """The names of the adds with this ID."""
         return self._of_id.get(entry_id, [])
 
+    def names_of(self, origin: int, entry_id: EntryId) -> list[AddName]:
+        """The names of this entry."""
+        names = self._of_id.get(entry_id, [])
+        return [
+            name
+            for name in names
+            if [add for add in self._adds[name] if add.dot[0] == origin and add.entry_id == entry_id]
+        ]
+
     # Forgetting
 
     def forget(self, stable: VersionVector, names_max: int, is_needed: Callable[[list[NamedAdd]], bool]) -> int:

@@ -152,6 +152,7 @@ def replication_families(node: Node) -> Iterator[Metric]:
     rows = [((kind,), float(count)) for kind, count in context.replica.applied.conflicts.counts.items()]
     yield counters("conflicts_total", "What met without having seen each other, since the start.", ("kind",), rows)
     yield from retention_families(context)
+    yield from letter_families(context)
     named = context.replica.keyspace.named
     yield gauge("names", "Names of adds that may still meet concurrent ones.", named.held)
     meaning = "Entries that were removed here because another one of their name stays."
@@ -183,6 +184,14 @@ def retention_families(context: Context) -> Iterator[Metric]:
     yield counters("retention_removed_entries_total", meaning, ("reason",), entries)
     sizes = [(label, byte_count) for label, (_, byte_count) in removed]
     yield counters("retention_removed_bytes_total", "The bytes of these entries.", ("reason",), sizes)
+
+
+def letter_families(context: Context) -> Iterator[Metric]:
+    statistics = context.statistics
+    yield counter("letters_written_total", "Entries that were moved to a dead-letter key.", statistics.letters_written)
+    yield counter("letters_redriven_total", "Letters that CRDT.REDRIVE brought back.", statistics.letters_returned)
+    meaning = "Claims that delivered an entry beyond MAXDELIVERIES, because it was a letter 16 times."
+    yield counter("letters_refused_total", meaning, statistics.letters_refused)
 
 
 def bulk_families(node: Node, bulk: BulkServer | None) -> Iterator[Metric]:
