@@ -40,7 +40,7 @@ def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
 
 def test_the_scenarios_are_there() -> None:
     assert len(TEXTS) >= 53
-    assert len(STORIES) == 8
+    assert len(STORIES) == 9
 
 
 def test_a_wrong_reply_is_named() -> None:

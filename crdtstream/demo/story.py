@@ -15,7 +15,7 @@ from crdtstream.scenarios.reply import ReplyError, Value
 from crdtstream.scenarios.text import ScenarioText
 
 FOLDER = Path(__file__).with_name("stories")
-KEYS = ("orders", "cart", "mail", "news", "ticks", "jobs", "payments", "tasks")
+KEYS = ("orders", "cart", "mail", "news", "ticks", "jobs", "payments", "tasks", "repairs", "scrap")
 
 
 class Story(ScenarioText):
@@ -48,7 +48,7 @@ def brief_reply(argv: list[str], reply: Value) -> str:
     command = argv[0].upper()
     if command in ("XREAD", "XREADGROUP"):
         return listed(entry[0] for _, entries in items for entry in entries)
-    if command in ("XRANGE", "XREVRANGE", "XPENDING"):
+    if command in ("XRANGE", "XREVRANGE", "XPENDING", "XCLAIM"):
         return listed(entry[0] for entry in items)
     if [word.upper() for word in argv[:2]] == ["XINFO", "GROUPS"]:
         return listed(group[1] for group in items)
