@@ -86,6 +86,10 @@ class _Loop:
         words = ["CRDT.GROUP", "MOVE", self.reading.key, self.reading.group, region, "WAIT", wait_ms]
         yield from self._ask(*words, *(["FORCE"] if force else []), repeat=False)
 
+    def redrive(self, count: int) -> Steps[int]:
+        words = ("CRDT.REDRIVE", self.reading.key, self.reading.group, "COUNT", count)
+        return int((yield from self._ask(*words, repeat=False)))
+
     def _ask(self, *words: Any, repeat: bool = True) -> Steps[Any]:
         return (yield from self.failover.call(asking(*words), repeat))
 
@@ -219,7 +223,8 @@ class Consumer(_ConsumerState):
     `handler(entry)` is called for each entry. Where it raises an Exception, `on_failure(entry, error, deliveries)`
     decides: true acknowledges the entry, false lets it come again in `retry_after_ms` milliseconds, to any consumer of
     the group. Without it, failures are logged and come again. What a dead consumer held comes again after the same
-    time, so it must be longer than `count` entries take.
+    time, so it must be longer than `count` entries take. With the properties MAXDELIVERIES and DEADLETTER an entry that
+    failed so often comes no more, and becomes a dead letter.
 
     The group is created from `start` if there is none, with these `properties` ("DELIVER", "OWNER", "east", ...); those
     of a group that exists are not changed. At most `count` entries are read at once, after at most `block_ms`.
@@ -260,6 +265,13 @@ class Consumer(_ConsumerState):
         """
         drive(self._loop.move(region, wait_ms, force))
 
+    def redrive(self, *, count: int = 100) -> int:
+        """Bring at most `count` dead letters of the group back to its stream, and return how many: CRDT.REDRIVE.
+
+        Raises redis.ResponseError if the group has no dead-letter key.
+        """
+        return drive(self._loop.redrive(count))
+
 
 class AsyncConsumer(_ConsumerState):
     """As `Consumer`, on `AsyncRegions`.
@@ -292,3 +304,7 @@ class AsyncConsumer(_ConsumerState):
     async def move(self, region: str | int, *, wait_ms: int = 0, force: bool = False) -> None:
         """As `Consumer.move`."""
         await drive_async(self._loop.move(region, wait_ms, force))
+
+    async def redrive(self, *, count: int = 100) -> int:
+        """As `Consumer.redrive`."""
+        return await drive_async(self._loop.redrive(count))

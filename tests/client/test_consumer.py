@@ -69,6 +69,30 @@ def test_entries_are_handled_and_failures_come_again(pair: Pair) -> None:
     assert pending(pair[0]) == 0
 
 
+def test_what_always_fails_becomes_a_dead_letter_and_comes_back(pair: Pair) -> None:
+    add(pair[0], 3)
+    is_broken = True
+    seen: Counter[bytes] = Counter()
+
+    def handle(entry: Entry) -> None:
+        seen[entry.fields[b"n"]] += 1
+        if is_broken and entry.fields[b"n"] == b"1":
+            raise ValueError("broken")
+
+    limited = ("MAXDELIVERIES", 2, "DEADLETTER", "jobs:dead")
+    with Regions(addresses(*pair), patience_s=PATIENCE_S) as regions:
+        consumer = Consumer(
+            regions, "jobs", "workers", handle, name="c", properties=limited, retry_after_ms=50, block_ms=200
+        )
+        consumer.run(idle_exit_ms=400)
+        assert seen == {b"0": 1, b"1": 2, b"2": 1}
+        assert (pair[0].ask("XLEN", "jobs:dead"), pending(pair[0])) == (1, 0)
+        is_broken = False
+        assert (consumer.redrive(count=5), consumer.redrive()) == (1, 0)
+        consumer.run(idle_exit_ms=400)
+    assert seen == {b"0": 1, b"1": 3, b"2": 1}
+
+
 def test_without_a_hook_failures_are_logged(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
     add(pair[0], 1)
 
