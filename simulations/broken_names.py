@@ -5,6 +5,16 @@ from __future__ import annotations
 from simulations.broken_lines import Mutation
 
 WITH_NAMES = {"properties": True, "retention": False, "delivering": False, "named": True}
+# Many entries that are acknowledged on both sides of a cut.
+BUSY = {
+    **WITH_NAMES,
+    "regions": 2,
+    "topology": "mesh",
+    "keeper": 1,
+    "twin": "",
+    "faults": ("cut",),
+    "command_interval_ms": 5,
+}
 
 NAMES = (
     Mutation(
@@ -35,13 +45,13 @@ NAMES = (
         focus=WITH_NAMES,
     ),
     Mutation(
-        "adds of one name are looked for after batches alone",
-        "core/names/named_keys.py",
-        "            if register is not None and register.met:\n",
-        "            if register is not None and register.met and size == before:\n",
-        "one name",
-        alone=True,
-        focus=WITH_NAMES,
+        "an add that was seen is no witness",
+        "core/names/register.py",
+        "            if one.is_concurrent(add):\n                rival = one\n",
+        "            if one.is_concurrent(add) and not any(two.saw(one.dot) for two in adds):\n"
+        "                rival = one\n",
+        "lost write",
+        focus=BUSY,
     ),
     Mutation(
         "an acknowledgement of what is lost is not passed on",
@@ -49,7 +59,7 @@ NAMES = (
         "                if is_acknowledged(stream, group_name, group, lost):\n",
         "                if False:\n",
         "acknowledged by name",
-        focus=WITH_NAMES,
+        focus=BUSY,
     ),
     Mutation(
         "a checkpoint keeps no acknowledgements of names",

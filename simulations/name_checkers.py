@@ -7,19 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crdtstream.core import effects as fx
-from crdtstream.core.names.register import NamedAdd
 from crdtstream.core.values.causality import Dot, region_of
 from crdtstream.core.values.entry_id import EntryId
 from crdtstream.scenarios.reply import Value
 from simulations.checking import Checker
 from simulations.history import GroupName, id_of_text
-from simulations.name_oracle import strangers_add, survivors
+from simulations.name_oracle import NamedDot, strangers_add, survivors
 from simulations.network import Network
 from simulations.queue_checkers import group_of, stream_of
 from simulations.workload import READ_GROUPS
-
-# Faults after which something that was answered may be gone, or known in one region alone.
-LOSSY = ("power", "disk-loss", "disk-error", "damage", "rot", "evict", "put-back", "twin", "clone")
 
 
 class OneForOneName(Checker):
@@ -58,7 +54,7 @@ class NamedAcknowledgement:
 
 class AcknowledgedByName(Checker):
     """Once an entry was acknowledged where it was pending, no region delivers or holds the one that it is lost to.
-    Where something may have been lost, it may be delivered again.
+    Where its region may have lost that, or the others may have forgotten the name, it may be delivered again.
     """
 
     name = "acknowledged by name"
@@ -66,6 +62,12 @@ class AcknowledgedByName(Checker):
     def __init__(self) -> None:
         self._asked: list[NamedAcknowledgement] = []
         self._kept: list[NamedAcknowledgement] = []
+        # Regions that have lost something.
+        self._lossy: set[int] = set()
+
+    def started(self, world: Network, number: int, fault: str) -> None:
+        if fault != "kill":
+            self._lossy.add(number)
 
     def asked(self, world: Network, number: int, argv: list[bytes]) -> None:
         if argv[0] != b"XACK" or argv[2] not in READ_GROUPS or not world.settings.has_names:
@@ -87,16 +89,16 @@ class AcknowledgedByName(Checker):
             self._kept += mine
 
     def at_end(self, world: Network) -> None:
-        if not world.settings.has_names or world.settings.twin or any(world.injected[fault] for fault in LOSSY):
+        if not world.settings.has_names or strangers_add(world) or world.injected["evict"]:
             return
         losses = survivors(world)
-        for one in self._kept:
+        for one in [one for one in self._kept if one.number not in self._lossy]:
             for lost, survivor in losses.get(one.group[0], {}).items():
                 if (lost.dot[0], lost.entry_id) == (one.origin, one.entry_id):
                     for number in world.served():
                         self._check(world, number, one, survivor)
 
-    def _check(self, world: Network, number: int, one: NamedAcknowledgement, survivor: NamedAdd) -> None:
+    def _check(self, world: Network, number: int, one: NamedAcknowledgement, survivor: NamedDot) -> None:
         stream, group = stream_of(world, number, one.group[0]), group_of(world, number, one.group)
         if stream is None or group is None or not stream.holds(survivor.dot[0], survivor.entry_id):
             return

@@ -1,35 +1,63 @@
-"""Which named adds are lost, by the effects alone, whatever any region remembers: see core/names/register.py."""
+"""Which named adds are lost, by the effects alone, whatever any region remembers: the rule of core/names/register.py a
+second time.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from crdtstream.core import effects as fx
 from crdtstream.core.effects import Key
-from crdtstream.core.names.register import NamedAdd, losses_of
-from crdtstream.core.values.causality import Dot
+from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import EntryId
 from simulations.network import Network
 from simulations.oracle import Row
 
 
-def named_adds_of(rows: list[Row]) -> dict[tuple[Key, bytes, bytes], list[NamedAdd]]:
+@dataclass(frozen=True)
+class NamedDot:
+    """An add under a name, and the context of its effect."""
+
+    dot: Dot
+    entry_id: EntryId
+    context: VersionVector
+
+    def is_concurrent(self, other: NamedDot) -> bool:
+        return not self.context.contains(*other.dot) and not other.context.contains(*self.dot)
+
+
+def lost_among(adds: list[NamedDot]) -> dict[NamedDot, NamedDot]:
+    """Return the lost ones of these, in ascending order, each with the first survivor that is concurrent with it."""
+    lost: dict[NamedDot, NamedDot] = {}
+    for add in adds:
+        rival = next((one for one in adds if one not in lost and before(one, add) and one.is_concurrent(add)), None)
+        if rival is not None:
+            lost[add] = rival
+    return lost
+
+
+def before(one: NamedDot, other: NamedDot) -> bool:
+    return (one.entry_id, one.dot) < (other.entry_id, other.dot)
+
+
+def named_adds_of(rows: list[Row]) -> dict[tuple[Key, bytes, bytes], list[NamedDot]]:
     """Return the named adds of these effects, each with all that it had seen, ascending by ID and origin."""
     ids: dict[Dot, EntryId] = {}
-    found: dict[tuple[Key, bytes, bytes], list[NamedAdd]] = {}
+    found: dict[tuple[Key, bytes, bytes], list[NamedDot]] = {}
     for (origin, counter), context, effect in rows:
         if isinstance(effect, fx.EntriesAdded):
             ids[(origin, counter + effect.width - 1)] = effect.block.id_at(effect.high - 1)
         elif isinstance(effect, fx.EntryNamed):
-            dot, seen = (origin, counter - 1), list(context.items())
-            adds = found.setdefault((effect.key, effect.producer, effect.name), [])
-            adds.append(NamedAdd(dot, ids[dot], 0, seen))
-    return {name: sorted(adds, key=NamedAdd.order) for name, adds in found.items()}
+            dot, adds = (origin, counter - 1), found.setdefault((effect.key, effect.producer, effect.name), [])
+            adds.append(NamedDot(dot, ids[dot], context))
+    return {name: sorted(adds, key=lambda one: (one.entry_id, one.dot)) for name, adds in found.items()}
 
 
-def survivors(world: Network) -> dict[Key, dict[NamedAdd, NamedAdd]]:
+def survivors(world: Network) -> dict[Key, dict[NamedDot, NamedDot]]:
     """Return the lost adds of each key with their survivors, by all that some region still has."""
-    found: dict[Key, dict[NamedAdd, NamedAdd]] = {}
+    found: dict[Key, dict[NamedDot, NamedDot]] = {}
     for (key, _, _), adds in named_adds_of(world.oracle.effects(world.vector())).items():
-        found.setdefault(key, {}).update(losses_of(adds))
+        found.setdefault(key, {}).update(lost_among(adds))
     return found
 
 
