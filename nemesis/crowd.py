@@ -72,9 +72,12 @@ class Crowd(threading.Thread):
         while not self._ends.is_set() and not any(task.done() for task in tasks):
             await asyncio.sleep(AGAIN_S)
         failed = [task for task in tasks if task.done() and task.exception() is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # A cancellation that comes while a connection is made or closed may get lost below, so it is repeated.
+        left = {task for task in tasks if not task.done()}
+        while left:
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=AGAIN_S)
         for task in failed:
             await task
 

@@ -6,6 +6,7 @@ the generator is sent; with asyncio it may return an awaitable of it. What a ste
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator
 from inspect import isawaitable
 from typing import Any, TypeVar
@@ -34,8 +35,14 @@ def drive(steps: Steps[T]) -> T:
 
 
 async def drive_async(steps: Steps[T]) -> T:
-    """Run the steps on the event loop. A task that is cancelled ends at the step in which it waits."""
+    """Run the steps on the event loop. A task that is cancelled ends at the step in which it waits.
+
+    `asyncio.wait_for` of Python 3.11, by which redis-py sends, drops a cancellation that comes as its wait ends; so it
+    is looked for after each step.
+    """
     reply, error = None, None
+    task = asyncio.current_task()
+    asked = 0 if task is None else task.cancelling()
     try:
         while True:
             step = steps.send(reply) if error is None else steps.throw(error)
@@ -46,6 +53,8 @@ async def drive_async(steps: Steps[T]) -> T:
                     reply = await reply
             except Exception as raised:
                 error = raised
+            if task is not None and task.cancelling() > asked:
+                raise asyncio.CancelledError
     except StopIteration as end:
         value: T = end.value
         return value

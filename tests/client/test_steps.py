@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -67,3 +68,28 @@ async def test_a_cancelled_task_ends_its_steps() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["closed"]
+
+
+def test_a_cancellation_that_a_step_drops_ends_the_task_all_the_same() -> None:
+    """As `asyncio.wait_for` of Python 3.11 does, by which redis-py sends."""
+    begun: list[str] = []
+
+    async def drops() -> None:
+        begun.append("first")
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+
+    def steps() -> Steps[None]:
+        yield drops
+        begun.append("second")
+        yield drops
+
+    async def cancelled() -> bool:
+        task = asyncio.create_task(drive_async(steps()))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(cancelled())
+    assert begun == ["first"]
