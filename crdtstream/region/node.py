@@ -419,8 +419,8 @@ class Node:
         self.serving.expire_waiting()
         if self.membership.admitted:
             self._forget_stable(now_ms)
-        elif self.replica.keyspace.collection.waiting:
-            # Only an admitted origin may forget tombstones, so ask for the admission.
+        elif self.replica.keyspace.collection.waiting or self.replica.keyspace.named.held:
+            # Only an admitted origin may forget tombstones and names, so ask for the admission.
             self.membership.want()
         self.neighbours.tick(now_ms)
 
