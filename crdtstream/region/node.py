@@ -58,8 +58,7 @@ from crdtstream.status.availability import Standing
 
 class Ready:
     """What the runtime must do, in this order: append `records`, send `replies`, close the connections in `closing`.
-
-    `urgent`: a region waits for these records to be durable, so sync at once, whatever the policy.
+    If `urgent`, a region waits for these records to be durable, so sync at once, whatever the policy.
     """
 
     __slots__ = ("closing", "records", "replies", "urgent")
@@ -371,7 +370,8 @@ class Node:
         self._set_clock(now_ms)
         self.exchange.receive(link_id, message, now_ms)
         self._live()
-        self.serving.remove_lost()
+        if self.replica.keyspace.named.met:
+            self.serving.expire()
         self.partitions.serve_arrived()
         if self.context.parking.waiters:
             self.serving.wake()

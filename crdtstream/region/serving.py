@@ -306,11 +306,6 @@ class Serving:
             for waiter in parking.waiting_for(list(filter(replica.keyspace.hides, parking.keys()))):
                 self._serve(waiter)
 
-    def remove_lost(self) -> None:
-        """Batches arrived: remove what is lost to other entries of their name, before a client asks for it."""
-        if self._replica.keyspace.named.met:
-            self.expire()
-
     def resume(self) -> None:
         """End the turn: run backlogs while something of the turn is left, and at least one share of each queue."""
         pause = self._context.pause
