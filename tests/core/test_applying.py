@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crdtstream.core.applying import PROPERTIES_FORMAT
 from crdtstream.core.effects import Batch, Key, Position
+from crdtstream.core.formats import PROPERTIES_FORMAT
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.whole_state import WholeState
