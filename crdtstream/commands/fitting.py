@@ -96,8 +96,10 @@ def swap_bytes(context: Context, one: int, other: int) -> int:
 # Transactions
 
 
-def require_transaction_fit(context: Context, client: Client, requests: list[Request]) -> None:
-    """Raise if what a transaction writes does not fit into one batch, which then holds nothing else."""
+def require_transaction_fit(context: Context, client: Client, requests: list[Request]) -> int:
+    """Raise if what a transaction writes does not fit into one batch, which then holds nothing else; returns how much
+    that may be.
+    """
     # What was acknowledged before belongs to earlier batches.
     context.replica.acknowledge_all()
     budget = context.replica.budget
@@ -105,6 +107,7 @@ def require_transaction_fit(context: Context, client: Client, requests: list[Req
     if not budget.allow(size):
         text = excess(budget, "the transaction", size, "split it")
         raise CommandError(f"EXECABORT Transaction discarded because {text}")
+    return size
 
 
 def transaction_bytes(

@@ -72,13 +72,13 @@ def execute(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError(EXECABORT)
     if changed:
         return replies.null_array(client.protocol)
-    require_transaction_fit(context, client, transaction.requests)
+    measured = require_transaction_fit(context, client, transaction.requests)
     budget = context.replica.budget
-    budget.whole, budget.promised = True, budget.open_bytes
+    budget.whole, budget.promised, budget.measured = True, budget.open_bytes, measured
     try:
         answers = [answer(context, client, command, request) for command, request in transaction.requests]
     finally:
-        budget.whole, budget.promised = False, 0
+        budget.whole, budget.promised, budget.measured = False, 0, 0
     return replies.array(answers)
 
 

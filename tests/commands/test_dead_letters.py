@@ -241,6 +241,23 @@ def test_a_transaction_moves_too() -> None:
     assert said(region, "EXEC") == array(array(), array(), integer(2))
 
 
+def test_a_letter_takes_no_room_of_a_transaction() -> None:
+    region = Region()
+    region.replica.budget.fit(16 << 10, 0, 0)
+    region.run("XADD", "s", "1-1", "f", "v" * 6_000)
+    said(region, "XGROUP CREATE s g 0 CRDT MAXDELIVERIES 1 DEADLETTER dead")
+    said(region, "XREADGROUP GROUP g c STREAMS s >")
+    region.end_turn()
+    said(region, "MULTI")
+    said(region, "XCLAIM s g d 0 1-1")
+    region.run("XADD", "x", "1-1", "f", "v" * 8_000)
+    assert said(region, "EXEC") == array(array(), bulk("1-1")), "it stays pending"
+    region.end_turn()
+    assert (letters(region), group_of(region).pending.count) == (0, 1)
+    assert said(region, "XCLAIM s g d 0 1-1") == array()
+    assert letters(region) == 1
+
+
 def test_reader_goes_on_past_poison() -> None:
     region = poisoned(limit="MAXDELIVERIES 1 DEADLETTER dead")
     said(region, "XADD s 4-1 f v4")

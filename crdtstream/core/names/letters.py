@@ -109,7 +109,7 @@ def write_letter(replica: Replica, poison: PoisonEntry, letters: Key, letter_id:
     stream = replica.keyspace.databases[key[0]][key[1]]
     fields = poison.letter_fields()
     budget, was_whole = replica.budget, replica.budget.whole
-    if not budget.allow(_letter_bytes(stream, poison, letters, fields)):
+    if not budget.allow_besides(_letter_bytes(stream, poison, letters, fields)):
         return False
     budget.whole = True
     try:
@@ -152,7 +152,7 @@ def return_letter(replica: Replica, key: Key, name: bytes, letter: Letter, entry
     replica.acknowledge_key(key)
     _decide(replica, key, letter.key)
     budget, was_whole = replica.budget, replica.budget.whole
-    if not budget.allow(return_bytes(replica, key, letter)):
+    if not budget.allow_besides(return_bytes(replica, key, letter)):
         return False
     budget.whole = True
     try:

@@ -10,7 +10,8 @@ A batch ends early: `ease`, which is called between commands and between the par
 `cut_bytes`. A command that is one piece asks whether it fits before it changes anything (`allow`), and is refused if
 it does not. While `whole` is true the batch is not ended: a transaction runs, or something else that is recovered as
 one. Then `promised` is what its commands so far may have taken at most: acknowledgements are prepared after the
-command.
+command. What commands write besides what was measured, as dead letters, leaves room for `measured`, what all commands
+of the transaction may take.
 
 Names take part of what each effect needs, so those that are longer than `name_bytes_max` are not created.
 """
@@ -50,6 +51,7 @@ class BatchBudget:
         "cut_bytes",
         "cutter",
         "limit",
+        "measured",
         "name",
         "name_bytes_max",
         "open_bytes",
@@ -63,6 +65,7 @@ class BatchBudget:
         self.open_bytes = 0
         self.whole = False
         self.promised = 0
+        self.measured = 0
         self.cutter: Callable[[], None] = cut_nothing
         self.limit = 0
         self.name = BATCH_LIMIT
@@ -92,6 +95,10 @@ class BatchBudget:
         if self.open_bytes + byte_count > self.bytes_max and not self.whole:
             self.cutter()
         return max(self.open_bytes, self.promised) + byte_count <= self.bytes_max
+
+    def allow_besides(self, byte_count: int) -> bool:
+        """As `allow`, for what a command writes besides what was measured of it."""
+        return self.allow(byte_count + self.measured)
 
     def bound(self) -> str:
         """The limit for people: its name, its value and the region that has it."""
