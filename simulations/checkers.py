@@ -16,6 +16,7 @@ from simulations.history_checkers import (
     UniqueDots,
     UniqueIds,
 )
+from simulations.letter_checkers import OneLetter
 from simulations.name_checkers import AcknowledgedByName, NamesSurviveRestarts, OneForOneName
 from simulations.order_checkers import OrderByKey
 from simulations.partition_checkers import (
@@ -83,6 +84,7 @@ def all_checkers() -> list[Checker]:
         Repeats(),
         DeliverersAgree(),
         OneForOneName(),
+        OneLetter(),
         AcknowledgedByName(),
         NamesSurviveRestarts(),
         NoLostWrite(),

@@ -13,6 +13,7 @@ from crdtstream.core.values.entry_id import ID_MAX, STRICT, EntryId, next_id
 from simulations.checking import Checker, Sampled
 from simulations.draining import delivers, drain
 from simulations.history import GroupName
+from simulations.letter_oracle import acknowledged_by_store
 from simulations.name_oracle import acknowledged_by_name, ids_by_name, rivals, survivors_by_dot
 from simulations.network import Network
 from simulations.oracle import ends_of
@@ -151,6 +152,7 @@ class AcknowledgedOnly(Sampled):
                     for low, high in runs.pairs() if origin in stream.trees else []:
                         stray = set(ids_between(stream.trees[origin], low, high)) - acknowledged
                         stray = stray and stray - ids_by_name(world, (0, name), acknowledged)
+                        stray = stray and stray - acknowledged_by_store(world, name, group_name)
                         if stray:
                             self.fail(f"region {number}, {name!r} {group_name!r}: runs cover {sorted(stray)}")
 
@@ -196,6 +198,7 @@ class DeliveredAtLeastOnce(Checker):
             delivered.update(*(by_create.get(dot, set()) for dot in group.creates))
         acknowledged = world.history.acknowledged.get(((0, key), name), {})
         delivered |= carried_over(group, acknowledged)
+        delivered |= acknowledged_by_store(world, key, name)
         delivered |= acknowledged_by_name(world, (0, key), set().union(*acknowledged.values()))
         for number in world.machines:
             delivered |= pending_in(world, number, (0, key), name)

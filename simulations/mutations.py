@@ -22,6 +22,7 @@ from typing import Any
 from simulations.adversary import draw_world
 from simulations.broken_deletions import DELETIONS
 from simulations.broken_disks import FULL_DISKS
+from simulations.broken_letters import LETTERS
 from simulations.broken_lines import MUTATIONS, Mutation
 from simulations.broken_names import NAMES
 from simulations.broken_partitions import PARTITIONED
@@ -48,7 +49,7 @@ class Catch:
     text: str
 
 
-ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QUEUES, *RETENTION, *NAMES)
+ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QUEUES, *RETENTION, *NAMES, *LETTERS)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 # What worlds have only if the focus names it, so that the others are those for which the checkers were recorded.

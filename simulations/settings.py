@@ -47,7 +47,7 @@ LARGE_VOLUMES = 3
 # depends on its name: "cold" is packing's, because another name would change every world.
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
 SERVING_AT_ONCE, FLAPPING, MEMORY, PROPERTIES = "serves at once", "flapping", "memory", "properties"
-RETENTION, NAMES = "retention", "names"
+RETENTION, NAMES, LETTERS = "retention", "names", "letters"
 DELIVERING = "delivering"
 # Setting -> its source, and how many worlds have it.
 EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
@@ -64,6 +64,7 @@ EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     # Of the worlds with properties.
     "delivering": (DELIVERING, 0.5),
     "named": (NAMES, 0.6),
+    "letters": (LETTERS, 0.7),
 }
 
 
@@ -76,8 +77,8 @@ class Settings:
     What only some worlds have is drawn where it is None: a partitioned stream beside the others; regions that serve
     before they have met a peer; blocks that are packed soon; small bounds that differ by region; removals that say what
     happens to references; volumes that may be too small for the log that peers need; clients that set properties of
-    groups, and in some of these worlds limits of streams, names of adds, or that also say which region delivers, move
-    groups and reset them; links that flap, and memory that fills, which are faults.
+    groups, and in some of these worlds limits of streams, names of adds, dead letters, or that also say which region
+    delivers, move groups and reset them; links that flap, and memory that fills, which are faults.
     """
 
     regions: int
@@ -107,6 +108,7 @@ class Settings:
     delivering: bool | None = None
     retention: bool | None = None
     named: bool | None = None
+    letters: bool | None = None
 
     @property
     def has_limits(self) -> bool:
@@ -121,6 +123,12 @@ class Settings:
         removes entries.
         """
         return bool(self.named and self.properties and not self.retention and not self.delivering)
+
+    @property
+    def has_letters(self) -> bool:
+        """True if groups have dead letters: where groups have properties and nothing else is set."""
+        others = self.retention or self.delivering or self.named
+        return bool(self.letters and self.properties and not others)
 
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so

@@ -13,6 +13,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import STRICT, format_id
 from simulations.delivery_clients import DeliveryClients
+from simulations.letter_clients import with_letters
 from simulations.named_adds import with_names
 from simulations.property_clients import Argv, with_properties
 from simulations.retention_clients import with_limits
@@ -59,6 +60,7 @@ class Workload:
         properties: Random | None = None,
         retention: Random | None = None,
         names: Random | None = None,
+        letters: Random | None = None,
     ) -> None:
         self.rng = rng
         self._references = references
@@ -70,6 +72,7 @@ class Workload:
         # In worlds that have clients who choose which region delivers.
         self.delivering: DeliveryClients | None = None
         self._names = names
+        self._letters = letters
         queues = properties is not None and properties.random() < QUEUES_ODDS
         self.weights, keys, self.groups = QUEUES if queues else PROFILES[profile]
         self.keys = KEYS[:keys]
@@ -90,6 +93,8 @@ class Workload:
         if self._properties is None:
             return commands
         commands = [one for argv in commands for one in with_properties(self._properties, argv, replica)]
+        if self._letters is not None:
+            commands = [one for argv in commands for one in with_letters(self._letters, argv, replica)]
         return commands if self.delivering is None else self.delivering.changed(commands, replica)
 
     def _draw_plain(self, replica: Replica) -> list[Argv]:

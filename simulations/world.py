@@ -33,6 +33,7 @@ from simulations.retention_clients import draw_retention
 from simulations.settings import (
     BOUNDS,
     DELIVERING,
+    LETTERS,
     NAMES,
     PACKING,
     PARTITIONED,
@@ -134,6 +135,7 @@ class World(Network):
             properties=draw.of(PROPERTIES) if settings.properties else None,
             retention=draw.of(RETENTION) if settings.has_limits else None,
             names=draw.of(NAMES) if settings.has_names else None,
+            letters=draw.of(LETTERS) if settings.has_letters else None,
         )
         if settings.delivering:
             self.workload.delivering = DeliveryClients(draw.of(DELIVERING), settings.regions)
