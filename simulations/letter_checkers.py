@@ -13,10 +13,12 @@ from crdtstream.scenarios.reply import Value
 from simulations.checking import Checker
 from simulations.history import GroupName
 from simulations.letter_oracle import LETTERS_KEY, LetterRow, letters_of, redriven
-from simulations.name_checkers import LOSSY
 from simulations.name_oracle import survivors
 from simulations.network import Network
 from simulations.queue_checkers import group_of, stream_of
+
+# Faults after which something that was answered may be gone, or known in one region alone.
+LOSSY = ("power", "torn", "disk-loss", "disk-error", "damage", "rot", "evict", "put-back", "twin", "clone")
 
 
 @dataclass
