@@ -20,6 +20,7 @@ from benchmarks.rows.gateway import oci_get, oci_put
 from benchmarks.rows.latency import xadd_latency
 from benchmarks.rows.loop_stalls import digest, pipelines, scan
 from benchmarks.rows.memory import memory, replayed, small_stream
+from benchmarks.rows.property_bytes import property_bytes
 from benchmarks.rows.reads import xrange, xrange_cold, xreadgroup
 from benchmarks.rows.recovery import recover
 from benchmarks.rows.redis8_commands import claim, idmp, xackdel, xdelex
@@ -88,6 +89,7 @@ ROWS = (
     Row("memory-1-KiB", partial(memory, shape="1-KiB"), whole=True),
     Row("memory-stream", small_stream, whole=True),
     Row("replication", throughput),
+    Row("wire", property_bytes, whole=True),
     Row("lag", lag, whole=True),
     Row("catch-up", catch_up, whole=True),
     Row("restart", restart),

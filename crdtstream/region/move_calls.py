@@ -94,19 +94,19 @@ class WaitingMove:
 
 class MoveCalls:
     """The moves that this region was asked for, and those that it has asked others for. `waiting` and `asked` are by
-    group and by the number of the call.
+    group and by the number of the call. While there is nothing in them or in `arrived`, there is nothing to do.
     """
 
-    __slots__ = ("_answers", "_arrived", "_asked", "_context", "_exchange", "_replies", "waiting")
+    __slots__ = ("_answers", "_context", "_exchange", "_replies", "arrived", "asked", "waiting")
 
     def __init__(self, exchange: Exchange, context: Context) -> None:
         self._exchange = exchange
         self._context = context
-        self._arrived: list[Arrived] = []
-        exchange.forwarding.apart[PREFIX] = self._arrived
+        self.arrived: list[Arrived] = []
+        exchange.forwarding.apart[PREFIX] = self.arrived
         self._replies: CallReplies = []
         self._answers: dict[int, MoveAnswer] = {}
-        self._asked: dict[int, tuple[int, Parked]] = {}
+        self.asked: dict[int, tuple[int, Parked]] = {}
         self.waiting: list[WaitingMove] = []
 
     def can_ask(self, region: int, order: MoveOrder) -> bool:
@@ -117,30 +117,27 @@ class MoveCalls:
     def ask(self, region: int, order: MoveOrder, waiter: Parked) -> int:
         payload = order_payload(order)
         number = self._exchange.ask(region, payload, self._context.now_ms, order.wait_ms, self._replies)
-        self._asked[number] = (region, waiter)
+        self.asked[number] = (region, waiter)
         return number
 
     def answer_to(self, number: int) -> MoveAnswer | None:
         """What came back; nothing while nothing has."""
         return self._answers.get(number)
 
-    def is_due(self) -> bool:
-        return bool(self._arrived or self.waiting or self._asked or self._replies)
-
     def advance(self) -> bool:
         """Go on with all of them; true if an answer came."""
-        arrived = self._arrived[:]
-        self._arrived.clear()
+        arrived = self.arrived[:]
+        self.arrived.clear()
         for call in arrived:
             self._serve(call)
         waiting, self.waiting = self.waiting, []
         self.waiting = [one for one in waiting if not self._has_ended(one)]
         replied = bool(self._replies)
         for number, payload in self._replies:
-            if number in self._asked:
+            if number in self.asked:
                 self._answers[number] = answer_in(payload)
         self._replies.clear()
-        for number in [number for number, (_, one) in self._asked.items() if not is_parked(self._context, one)]:
+        for number in [number for number, (_, one) in self.asked.items() if not is_parked(self._context, one)]:
             self._abandon(number)
         return replied
 
@@ -148,10 +145,11 @@ class MoveCalls:
 
     def _abandon(self, number: int) -> None:
         """The client has its answer, or is gone."""
-        region, _ = self._asked.pop(number)
+        region, _ = self.asked.pop(number)
         if self._answers.pop(number, None) is None:
             payload = pack([MOVE_CALL, [False, number]])
-            self._exchange.ask(region, payload, self._context.now_ms, into=self._replies)
+            # Nobody waits for what comes back.
+            self._exchange.ask(region, payload, self._context.now_ms, into=[])
 
     # Asked for here
 

@@ -8,10 +8,9 @@ The runtime performs a Ready in the order of its fields, and that order is a con
 replies. With `fsync = always` the node itself holds replies, even of reads, until `synced` covers everything that they
 may have seen. `synced` is the only source of durable progress. Outgoing messages are pulled: no peer makes a queue.
 
-Life cycle: `recover` for each record of the log, then `start`, then turns, then `stop`.
-
-An unexpected exception of a command that prepared nothing is an error for its client, and added to `notices`. After
-something was prepared, memory and log may differ, so it leaves the node: the next start rebuilds the state by the log.
+Life cycle: `recover` for each record of the log, then `start`, then turns, then `stop`. An unexpected exception of a
+command that prepared nothing is an error for its client, and added to `notices`. After something was prepared, memory
+and log may differ, so it leaves the node, and the next start rebuilds the state from the log.
 """
 
 from __future__ import annotations
@@ -372,7 +371,8 @@ class Node:
         self._live()
         if self.replica.keyspace.named.met:
             self.serving.expire()
-        self.partitions.serve_arrived()
+        if self.exchange.forwarding.arrived or self.partitions.held:
+            self.partitions.serve_arrived()
         if self.context.parking.waiters:
             self.serving.wake()
             self.serving.wake_keyless()
@@ -446,7 +446,8 @@ class Node:
             self.serving.wake_keyless()
         self._close_turn()
         records = self.turn.end()
-        self.exchange.forwarding.end_turn(self.turn.last_position)
+        if self.exchange.forwarding.answers:
+            self.exchange.forwarding.end_turn(self.turn.last_position)
         if self.exchange.transfers.wanted and not records:
             self.exchange.capture_snapshots()
         if records and not self.outputs.holds:
@@ -464,7 +465,8 @@ class Node:
         return replaced or changes != self._member_changes
 
     def _close_turn(self) -> None:
-        if self.delivering.calls.is_due() and self.delivering.calls.advance():
+        calls = self.delivering.calls
+        if (calls.arrived or calls.waiting or calls.asked) and calls.advance():
             self.serving.wake_keyless()
         if self.context.parking.waiters:
             self.serving.wake()
@@ -489,9 +491,7 @@ class Node:
     def check(self) -> None:
         """Check the invariants of all parts; for tests and the simulator."""
         self.replica.check()
-        assert self.replica.applied.vector.descends(self.exchange.view.durable_vector), (
-            "more is durable than is applied"
-        )
+        assert self.replica.applied.vector.descends(self.exchange.view.durable_vector), "more is durable than applied"
         self.exchange.check()
         self.serving.check()
         self.stages.check()
