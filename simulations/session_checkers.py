@@ -76,7 +76,9 @@ class ReadsItsWrites(Checker):
             return
         del carried.open_in[number]
         if isinstance(answer, ReplyError):
-            carried.lost_in[number] = str(answer)
+            # One that is not admitted is no member, and may bring what no member has.
+            if all(machine.node.membership.admitted for machine in world.machines.values()):
+                carried.lost_in[number] = str(answer)
             return
         missing = carried.seen.beyond(world.machines[number].node.replica.applied.vector)
         if missing.total():
