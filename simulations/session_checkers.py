@@ -76,8 +76,7 @@ class ReadsItsWrites(Checker):
             return
         del carried.open_in[number]
         if isinstance(answer, ReplyError):
-            # One that is not admitted is no member, and may bring what no member has.
-            if all(machine.node.membership.admitted for machine in world.machines.values()):
+            if not self._may_bring(world, number):
                 carried.lost_in[number] = str(answer)
             return
         missing = carried.seen.beyond(world.machines[number].node.replica.applied.vector)
@@ -92,6 +91,11 @@ class ReadsItsWrites(Checker):
             for number in world.served() if is_there else []:
                 if ask(world, number, b"CRDT.AWAIT", carried.text, b"0") != "OK":
                     self.fail(f"region {number} does not answer for {carried.seen}, which it has")
+
+    def _may_bring(self, world: Network, number: int) -> bool:
+        """What no member has, a region may bring that is none yet, as far as this region knows."""
+        members = world.machines[number].node.replica.applied.members.joined()
+        return not {machine.node.replica.applied.origin for machine in world.machines.values()} <= set(members)
 
     def _may_revive(self, world: Network) -> bool:
         """What no member had may come back with a directory that was away, or a region that went on after its
