@@ -19,19 +19,22 @@ import redis
 
 from crdtstream.client import AsyncConsumer, AsyncProducer, AsyncRegions, Entry
 from nemesis.cluster import Region
+from nemesis.letters import PoisonError, is_poison, poison_token
 from nemesis.repeats import AddedEntry, HandledEntry
 
 KEY = "work"
 OWNED, SHARED = "owned", "shared"
 TAKEOVER_MS = 2_000
 BLOCK_MS = 500
-RETRY_MS = 4_000
+RETRY_MS = 3_000
 COUNT = 5
 # A reply of a region that hangs is not awaited for longer.
 SOCKET_S = 3.0
 PATIENCE_S = 10.0
 WORK_S = 0.2
 ADD_EVERY_S = 0.06
+# Of the adds of a producer, every so manieth is poison.
+POISON_EVERY = 40
 AGAIN_S = 0.2
 
 
@@ -92,6 +95,8 @@ class Crowd(threading.Thread):
         async with AsyncRegions(addresses, patience_s=PATIENCE_S, socket_timeout_s=SOCKET_S) as regions:
 
             async def handle(entry: Entry) -> None:
+                if is_poison(entry.fields[b"token"]):
+                    raise PoisonError
                 region = self._numbers[regions.address]
                 call = HandledEntry(
                     group, entry.id, entry.fields[b"token"], region, name, entry.deliveries > 1, time.monotonic()
@@ -101,7 +106,15 @@ class Crowd(threading.Thread):
                 call.done_s = time.monotonic()
 
             consumer = AsyncConsumer(
-                regions, KEY, group, handle, name=name, count=COUNT, block_ms=BLOCK_MS, retry_after_ms=RETRY_MS
+                regions,
+                KEY,
+                group,
+                handle,
+                name=name,
+                on_failure=lambda _entry, error, _deliveries: not_expected(error),
+                count=COUNT,
+                block_ms=BLOCK_MS,
+                retry_after_ms=RETRY_MS,
             )
             await self._again_and_again(consumer.run)
 
@@ -111,7 +124,9 @@ class Crowd(threading.Thread):
             producer = AsyncProducer(regions, KEY, name=f"producer-{region.number}")
 
             async def add() -> None:
-                token = f"{region.number}-{next(count)}"
+                number = next(count)
+                token = f"{region.number}-{number}"
+                token = poison_token(token) if number % POISON_EVERY == POISON_EVERY // 2 else token
                 entry_id = await producer.add({"token": token}, name=token)
                 self.added.append(AddedEntry(entry_id, token.encode(), time.monotonic()))
                 await regions.go_home()
@@ -128,3 +143,10 @@ class Crowd(threading.Thread):
                 await job()
                 return
             await asyncio.sleep(AGAIN_S)
+
+
+def not_expected(error: Exception) -> bool:
+    """Let poison entries come again; raise what else a handler raised."""
+    if not isinstance(error, PoisonError):
+        raise error
+    return False

@@ -12,6 +12,7 @@ nothing is pending, all regions agree, and what the handlers saw is judged (neme
     retried    calls for what the same region had delivered before, to a consumer that died or could not acknowledge
     moves      planned moves that were made, and how many of them repeated an entry
     taken over how often another region delivers after the fault than before it
+    letters    dead letters: one of each poison entry in each group (nemesis/letters.py)
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from crdtstream.client.consumer import deliverer_of
 from crdtstream.processes.waiting import ProcessError, until
 from nemesis.cluster import RELAYS, Cluster, Region, workplace
 from nemesis.crowd import KEY, OWNED, SHARED, TAKEOVER_MS, Crowd
-from nemesis.repeats import PlannedMove, Times, Verdict, judge_owned, judge_shared, stale
+from nemesis.letters import LETTERS_KEY, LIMIT, FoundLetter, judge_letters, letters_of
+from nemesis.repeats import AddedEntry, PlannedMove, Times, Verdict, judge_owned, judge_shared, stale
 from nemesis.skew import Clocks, reason_for_no_skew
 
 FAILURE = 1
@@ -44,7 +46,8 @@ USAGE_ERROR = 2
 CONSUMERS = 60
 MOVES = "planned moves"
 MOVES_EACH = 4
-MOVE_WAIT_MS = 5_000
+# Longer than a poison entry is pending.
+MOVE_WAIT_MS = 12_000
 WARM_UP_S = 2.0
 ALONE_S = 3.0
 SERVING_S = 60.0
@@ -64,7 +67,7 @@ progress = Console(stderr=True)
 
 @dataclass
 class Row:
-    """The result of one round. `letters`: dead letters, which there are none of yet."""
+    """The result of one round."""
 
     fault: str
     where: str = ""
@@ -75,6 +78,7 @@ class Row:
     owned: Verdict = field(default_factory=Verdict)
     shared: Verdict = field(default_factory=Verdict)
     letters: int = 0
+    wrong_letters: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -83,8 +87,8 @@ class Row:
 
     @property
     def is_sound(self) -> bool:
-        wrong = self.problems or self.missed or self.owned.wrong or self.shared.wrong or self.owned.moves_with_a_repeat
-        return not wrong and self.owned.repeated <= self.owned.bound
+        wrong = self.problems or self.wrong_letters or self.missed or self.owned.wrong or self.shared.wrong
+        return not wrong and not self.owned.moves_with_a_repeat and self.owned.repeated <= self.owned.bound
 
     def row(self) -> dict[str, Any]:
         found = asdict(self)
@@ -219,7 +223,7 @@ class Drill:
     def _create_groups(self, region: Region) -> None:
         owned = ("DELIVER", "OWNER", region.number, "TAKEOVER", TAKEOVER_MS)
         for group, properties in ((OWNED, owned), (SHARED, ("ACKNOWLEDGE", "EXACT"))):
-            region.ask("XGROUP", "CREATE", KEY, group, "0", "MKSTREAM", "CRDT", *properties)
+            region.ask("XGROUP", "CREATE", KEY, group, "0", "MKSTREAM", "CRDT", *properties, *LIMIT)
         self.cluster.await_agreement()
 
     def set_clock(self, region: Region, offset_ms: int) -> None:
@@ -244,7 +248,7 @@ class Drill:
         return row
 
     def _round(self, row: Row, fault_s: float) -> None:
-        added, handled = len(self.crowd.added), len(self.crowd.handled)
+        added, handled, lettered = len(self.crowd.added), len(self.crowd.handled), len(self._letters())
         settled = {
             group: frozenset(call.entry_id for call in self.crowd.handled if call.group == group)
             for group in (OWNED, SHARED)
@@ -254,11 +258,14 @@ class Drill:
         moves, times = self._break(row, fault_s)
         self.crowd.writing.clear()
         self._await_finished(row)
+        letters = self._letters()
+        row.letters = len(letters) - lettered
+        row.wrong_letters = judge_letters([entry.token for entry in self.crowd.added], letters, (OWNED, SHARED))
         new, calls = self.crowd.added[added:], self.crowd.handled[handled:]
         owned = [call for call in calls if call.group == OWNED]
         shared = [call for call in calls if call.group == SHARED]
-        row.owned = judge_owned(new, owned, times, moves)
-        row.shared = judge_shared(new, shared, len(self.cluster.regions))
+        row.owned = judge_owned(unlettered(new, letters, OWNED), owned, times, moves)
+        row.shared = judge_shared(unlettered(new, letters, SHARED), shared, len(self.cluster.regions))
         row.owned.wrong += stale(settled[OWNED], owned)
         row.shared.wrong += stale(settled[SHARED], shared)
 
@@ -324,12 +331,17 @@ class Drill:
         until(self.crowd.is_idle, "consumers have finished what they hold", FINISHED_S)
 
     def _is_finished(self) -> bool:
-        wanted = {entry.token for entry in self.crowd.added}
+        letters = self._letters()
         for group in (OWNED, SHARED):
-            calls = [call for call in self.crowd.handled if call.group == group]
-            if wanted - {call.token for call in calls}:
+            wanted = {entry.token for entry in unlettered(self.crowd.added, letters, group)}
+            if wanted - {call.token for call in self.crowd.handled if call.group == group}:
                 return False
         return not any(self._pending().values())
+
+    def _letters(self) -> list[FoundLetter]:
+        """Return what any region has under the dead-letter key."""
+        rows = next(iter(self.cluster.regions.values())).ask("XRANGE", LETTERS_KEY, "-", "+")
+        return letters_of(rows)
 
     def _pending(self) -> dict[str, int]:
         return {
@@ -337,6 +349,12 @@ class Drill:
             for region in self.cluster.regions.values()
             for group in (OWNED, SHARED)
         }
+
+
+def unlettered(added: list[AddedEntry], letters: list[FoundLetter], group: str) -> list[AddedEntry]:
+    """Return the entries that the handlers of this group have to finish: those that are no letter of it."""
+    found = {letter.token for letter in letters if letter.group == group}
+    return [entry for entry in added if entry.token not in found]
 
 
 def rounds(minutes: float, fault_s: float, seed: int, faults: list[str], consumers: int) -> Generator[Row, None, None]:
@@ -403,7 +421,7 @@ def line_of(row: Row) -> str:
         f"{owned.added} added, owned {owned.handled} handled, {owned.repeated} of {owned.bound} repeated,"
         f" {owned.retried} retried; shared {shared.handled} handled, {shared.retried} retried"
     )
-    told = [*row.problems, *owned.wrong[:WRONG_SHOWN], *shared.wrong[:WRONG_SHOWN]]
+    told = [*row.problems, *row.wrong_letters[:WRONG_SHOWN], *owned.wrong[:WRONG_SHOWN], *shared.wrong[:WRONG_SHOWN]]
     told += [f"missed {row.missed}"] if row.missed else []
     said = "sound" if row.is_sound else "WRONG: " + "; ".join(told)
     return f"{row.fault} ({row.where}), {row.seconds:.0f} s: {row.moves} moves, {figures}: {said}"

@@ -12,6 +12,7 @@ def test_consumers_miss_nothing_and_a_planned_move_repeats_nothing() -> None:
     faults = [MOVES, "region cut off"]
     with closing(rounds(0, 3, seed=3, faults=faults, consumers=12)) as running:
         for row in running:
-            assert row.is_sound, (row.fault, row.problems, row.missed, row.owned.wrong, row.shared.wrong)
+            assert row.is_sound, row.row()
             assert row.owned.added and row.owned.handled >= row.owned.added
             assert row.moves or row.moves_refused
+            assert row.letters, "poison entries were added"
