@@ -48,7 +48,9 @@ def named_adds_of(rows: list[Row]) -> dict[tuple[Key, bytes, bytes], list[NamedD
         if isinstance(effect, fx.EntriesAdded):
             ids[(origin, counter + effect.width - 1)] = effect.block.id_at(effect.high - 1)
         elif isinstance(effect, fx.EntryNamed):
-            dot, adds = (origin, counter - 1), found.setdefault((effect.key, effect.producer, effect.name), [])
+            # An add may have two names.
+            dot = (origin, counter - 1) if (origin, counter - 1) in ids else (origin, counter - 2)
+            adds = found.setdefault((effect.key, effect.producer, effect.name), [])
             adds.append(NamedDot(dot, ids[dot], context))
     return {name: sorted(adds, key=lambda one: (one.entry_id, one.dot)) for name, adds in found.items()}
 

@@ -384,7 +384,7 @@ def _apply_removed(change: Change, effect: fx.EntriesRemoved) -> bool:
 def _apply_entry_named(change: Change, effect: fx.EntryNamed) -> bool:
     change.applied.raise_format(NAMES_FORMAT)
     keyspace = change.applied.keyspace
-    keyspace.named.record(effect, change.stream, (change.origin, change.counter - 1), change.context, keyspace.now_ms)
+    keyspace.named.record(effect, change.stream, (change.origin, change.counter), change.context, keyspace.now_ms)
     return False
 
 

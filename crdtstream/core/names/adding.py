@@ -30,13 +30,20 @@ from crdtstream.core.values.entry_id import EntryId
 STORE: Final = b""
 
 
-def add_named(replica: Replica, key: Key, entry_id: EntryId, fields: list[bytes], name: AddName) -> bytes:
-    """Append an entry under this name, whether it is known or not; returns the ID encoded by `id_reply`."""
+def add_named(
+    replica: Replica, key: Key, entry_id: EntryId, fields: list[bytes], name: AddName, other: AddName | None = None
+) -> bytes:
+    """Append an entry under this name, and perhaps under a second one, whether they are known or not; returns the ID
+    encoded by `id_reply`.
+    """
     if key in replica.keyspace.named.met:
         # What met is decided before this add, which has seen all of it.
         remove_lost(replica, key)
     reply = replica.add_entry(key, entry_id, fields)
-    replica.name_entry(EntryNamed(key, name[0], name[1], max(entry_id[0] - replica.keyspace.now_ms, 0)))
+    lag_ms = max(entry_id[0] - replica.keyspace.now_ms, 0)
+    replica.name_entry(EntryNamed(key, name[0], name[1], lag_ms))
+    if other is not None:
+        replica.name_entry(EntryNamed(key, other[0], other[1], lag_ms))
     return reply
 
 

@@ -21,6 +21,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.names.adding import STORE, add_named, is_known
 from crdtstream.core.names.duplicates import acknowledge_lost, remove_lost
+from crdtstream.core.names.register import AddName
 from crdtstream.core.replica import Replica
 from crdtstream.core.sizes import EFFECT_BYTES, INTERVAL_BYTES, ORIGIN_BYTES, RANGE_BYTES, entry_bytes
 from crdtstream.core.streams.stream import Stream
@@ -34,8 +35,8 @@ TRAILER: Final = (b"crdt-source", b"crdt-group", b"crdt-id", b"crdt-origin", b"c
 TRAILER_ITEMS: Final = 2 * len(TRAILER)
 HOPS_MAX: Final = 16
 NAME_BYTES: Final = 16
-# A letter: its entry, its name, and the acknowledgement.
-EFFECTS: Final = 3
+# A letter: its entry, two names, and the acknowledgement.
+EFFECTS: Final = 4
 
 
 class LetterOrigin:
@@ -85,18 +86,22 @@ class PoisonEntry:
         return self.fields + [item for pair in trailer for item in pair]
 
 
-def letter_name(stream: Stream, poison: PoisonEntry) -> bytes:
-    """The name of the letter; the same in every region, however the source is known there."""
+def letter_names(stream: Stream, poison: PoisonEntry) -> list[AddName]:
+    """The names of the letter: by the dot of its source, and by the source's name if that is known. Regions forget a
+    name at different times, so it alone would not do; and two adds under one name have two dots.
+    """
+    dot = b"%d-%d" % (poison.origin, stream.trees[poison.origin].counter_of(poison.entry_id))
+    register = None if stream.producers is None else stream.producers.register
+    names = [] if register is None else register.names_of(poison.origin, poison.entry_id)
+    sources: list[list[bytes]] = [[dot], list(min(names))] if names else [[dot]]
+    return [(STORE, letter_name(stream, poison, source)) for source in sources]
+
+
+def letter_name(stream: Stream, poison: PoisonEntry, source: list[bytes]) -> bytes:
     group = stream.groups[poison.group]
     create = min(group.creates)
     parts = [poison.group, b"%d-%d" % create, b"%d-%d" % group.creates[create].reset]
-    register = None if stream.producers is None else stream.producers.register
-    names = [] if register is None else register.names_of(poison.origin, poison.entry_id)
-    if names:
-        parts += min(names)
-    else:
-        parts.append(b"%d-%d" % (poison.origin, stream.trees[poison.origin].counter_of(poison.entry_id)))
-    text = b"".join([b"%d:%b" % (len(part), part) for part in parts])
+    text = b"".join([b"%d:%b" % (len(part), part) for part in parts + source])
     return blake2b(text, digest_size=NAME_BYTES).digest()
 
 
@@ -113,9 +118,9 @@ def write_letter(replica: Replica, poison: PoisonEntry, letters: Key, letter_id:
         return False
     budget.whole = True
     try:
-        letter = letter_name(stream, poison)
-        if not is_known(replica, letters, STORE, letter):
-            add_named(replica, letters, letter_id, fields, (STORE, letter))
+        names = letter_names(stream, poison)
+        if not any(is_known(replica, letters, STORE, letter) for _, letter in names):
+            add_named(replica, letters, letter_id, fields, names[0], names[1] if len(names) > 1 else None)
         if stream.producers is not None:
             acknowledge_lost(replica, key, name, [poison.entry_id])
         acknowledge_exactly(replica, key, name, poison.origin, poison.entry_id)
@@ -182,7 +187,7 @@ def _decide(replica: Replica, *keys: Key) -> None:
 
 
 def _letter_bytes(stream: Stream, poison: PoisonEntry, letters: Key, fields: list[bytes]) -> int:
-    size = entry_bytes(letters[1], fields) + EFFECTS * (EFFECT_BYTES + len(letters[1])) + NAME_BYTES
+    size = entry_bytes(letters[1], fields) + EFFECTS * (EFFECT_BYTES + len(letters[1])) + 2 * NAME_BYTES
     # Twice: what is acknowledged with it may be the entry that stays of several with its name, and new runs.
     return size + 4 * _acknowledgement_bytes(stream.groups[poison.group], poison.key, poison.group)
 

@@ -20,6 +20,7 @@ from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
 
 NAMES_MAX: Final = 250_000
+NAMES_OF_AN_ADD: Final = 2
 DURATION_S: Final = 100
 ENTRIES_MAX: Final = 100
 
@@ -57,9 +58,9 @@ class NamedKeys:
         self.names_max, self.duration_s, self.entries_max = names_max, duration_s, entries_max
 
     def record(self, effect: EntryNamed, stream: Stream, dot: Dot, context: VersionVector, now_ms: int) -> None:
-        """Record the name of the add with this dot, whose producer had seen what the context covers."""
+        """Record a name of the add right before, told under this dot; its producer had seen what the context covers."""
         meta = stream.metas.get(dot[0])
-        if meta is None or meta.add_counter != dot[1]:
+        if meta is None or not 0 < dot[1] - meta.add_counter <= NAMES_OF_AN_ADD:
             # Only an unsound origin names something else than what it has just added.
             return
         producers = stream.producers
@@ -67,7 +68,7 @@ class NamedKeys:
             producers = stream.producers = Producers()
         register, name = producers.share(), (effect.producer, effect.name)
         at_ms = max(meta.add_id[0] - effect.lag_ms, 0)
-        register.record(name, dot, meta.add_id, at_ms, context)
+        register.record(name, (dot[0], meta.add_counter), meta.add_id, at_ms, context)
         self.look(effect.key, stream)
         if effect.producer:
             made_ms = max(at_ms, producers.made_ms(*name))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.effects import Acknowledged, EntriesAdded, EntriesRemoved, EntryNamed, Key, Position
+from crdtstream.core.effects import Acknowledged, Batch, EntriesAdded, EntriesRemoved, EntryNamed, Key, Position
 from crdtstream.core.names.adding import add_named
+from crdtstream.core.names.duplicates import remove_lost
 from crdtstream.core.names.letters import (
     HOPS_MAX,
     TRAILER,
     Letter,
     PoisonEntry,
     hops_of,
-    letter_name,
+    letter_names,
     origin_of,
     return_letter,
     write_letter,
 )
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.entry_id import ID_MIN
+from tests.core.histories import copied
 
 SOURCE: Key = (0, b"s")
 LETTERS: Key = (0, b"d")
@@ -38,7 +40,8 @@ def poison(group: bytes = b"g", deliveries: int = 3) -> PoisonEntry:
 
 
 def name_of(replica: Replica, group: bytes = b"g") -> bytes:
-    return letter_name(replica.keyspace.databases[0][b"s"], poison(group))
+    ((_, name),) = letter_names(replica.keyspace.databases[0][b"s"], poison(group))
+    return name
 
 
 def test_the_name_is_of_the_group_its_create_and_its_reset() -> None:
@@ -52,8 +55,8 @@ def test_the_name_is_of_the_group_its_create_and_its_reset() -> None:
     assert len({first, second, name_of(replica)}) == 3
 
 
-def test_a_named_entry_gives_its_name() -> None:
-    """Two regions have it under two dots, and one effect."""
+def test_a_named_entry_gives_its_name_too() -> None:
+    """Two regions have it under two dots; a region that has forgotten the name has the dot alone."""
     names = []
     for entry_id in ((1, 1), (2, 1)):
         replica = made()
@@ -61,8 +64,37 @@ def test_a_named_entry_gives_its_name() -> None:
         add_named(replica, SOURCE, entry_id if entry_id > (1, 1) else (1, 2), [b"f", b"v"], (b"p", b"n"))
         held = (1, 2) if entry_id == (1, 1) else (2, 1)
         entry = PoisonEntry(SOURCE, b"g", 1, held, 1, [b"f", b"v"])
-        names.append(letter_name(replica.keyspace.databases[0][b"s"], entry))
-    assert names[0] == names[1]
+        names.append(letter_names(replica.keyspace.databases[0][b"s"], entry))
+        register = replica.keyspace.databases[0][b"s"].producers
+        assert register is not None and register.register is not None
+        register.register.drop((b"p", b"n"))
+        assert letter_names(replica.keyspace.databases[0][b"s"], entry) == names[-1][:1]
+    assert len(names[0]) == len(names[1]) == 2 and names[0][1] == names[1][1]
+
+
+def batch_of(replica: Replica) -> Batch:
+    batch = replica.drain().batch
+    assert batch is not None
+    return batch
+
+
+def test_a_region_that_has_forgotten_the_name_of_an_entry_makes_no_second_letter() -> None:
+    one, two = Replica(1), Replica(2)
+    one.create_group(SOURCE, b"g", Position(ID_MIN), 0)
+    add_named(one, SOURCE, (1, 1), [b"f", b"v"], (b"p", b"n"))
+    two.apply_batch(copied(batch_of(one)))
+    producers = two.keyspace.databases[0][b"s"].producers
+    assert producers is not None and producers.register is not None
+    producers.register.drop((b"p", b"n"))
+    two.keyspace.named.look(SOURCE, two.keyspace.databases[0][b"s"])
+    assert write_letter(one, poison(), LETTERS, (2, 1)) and write_letter(two, poison(), LETTERS, (3, 2))
+    first, second = batch_of(one), batch_of(two)
+    two.apply_batch(copied(first))
+    one.apply_batch(copied(second))
+    for replica in (one, two):
+        assert LETTERS in replica.keyspace.named.met
+        remove_lost(replica, LETTERS)
+        assert replica.keyspace.databases[0][b"d"].length == 1
 
 
 def test_the_trailer_is_read_again() -> None:
