@@ -90,6 +90,8 @@ class Explored:
         self.hashes: dict[int, list[Token]] = {number: [self._same(0)] for number in self.cluster.machines}
         # The last position when the region had just started.
         self.started: dict[int, int] = {}
+        # The position of the last record that is more than what was learned of a peer.
+        self.changed: dict[int, int] = dict.fromkeys(self.cluster.machines, 0)
         self.text: list[str] = []
         self._hash_new_records(0)
         for number, hashes in self.hashes.items():
@@ -138,10 +140,10 @@ class Explored:
     def _possible(self, number: int) -> Iterator[int]:
         """Yield the moves of one region that would change something."""
         node, log = self.cluster.node(number), self.machine(number).log
-        if log.synced_position < log.last_position:
+        if log.synced_position < self.changed[number]:
             yield FSYNC
             yield LOSE
-        if log.last_position > self.started[number]:
+        if self.changed[number] > self.started[number]:
             yield RESTART
         for action in commands(node.replica):
             # A client that creates a group waits until the origin is admitted, one that sets a property until all
@@ -181,9 +183,13 @@ class Explored:
         """Hash the records that the logs have gained. A batch of another region stands for its author's log then."""
         for number, hashes in self._logs():
             for _, kind, payload in self.machine(number).log.read(len(hashes), READ_BYTES):
+                if kind == codec.LIMITED:
+                    hashes.append(hashes[-1])
+                    continue
                 tokens = self.names_of_batches.get(payload) if kind == codec.BATCH else None
                 pairs = zip(hashes[-1], tokens or self._same(action), strict=True)
                 hashes.append(tuple([hash(pair) for pair in pairs]))
+                self.changed[number] = len(hashes) - 1
                 if kind == codec.BATCH and tokens is None:
                     named = [naming[number - 1] for naming in self.namings]
                     self.names_of_batches[payload] = tuple([hash(pair) for pair in zip(named, hashes[-1], strict=True)])

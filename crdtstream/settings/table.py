@@ -46,7 +46,7 @@ SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "n
 UNITS = {"bytes": "bytes", "ms": "milliseconds", "us": "microseconds", "s": "seconds"}
 COUNTED = frozenset(
     [
-        *("arguments", "calls", "clients", "entries", "intervals", "keys", "links", "messages", "partitions"),
+        *("arguments", "calls", "clients", "entries", "intervals", "keys", "links", "messages", "names", "partitions"),
         *("rows", "series", "streams"),
     ]
 )

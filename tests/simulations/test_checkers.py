@@ -21,9 +21,14 @@ from crdtstream.storage.segment import HEADER_BYTES, segment_names
 from simulations import (
     cursor_checkers,
     deletion_checkers,
+    delivery_checkers,
+    letter_checkers,
+    name_checkers,
     order_checkers,
     partition_checkers,
     queue_checkers,
+    repeat_checkers,
+    retention_checkers,
     room_checkers,
     session_checkers,
 )
@@ -488,6 +493,11 @@ def test_every_checker_has_an_example() -> None:
         deletion_checkers,
         session_checkers,
         cursor_checkers,
+        delivery_checkers,
+        letter_checkers,
+        name_checkers,
+        repeat_checkers,
+        retention_checkers,
     )
     modules = [module.__name__ for module in checked]
     partitioned = {kind for kind in kinds if kind.__module__ in modules}

@@ -196,13 +196,13 @@ for seed in range(int(sys.argv[3]), 90):
 # What is broken, what the clients do most, and a seed a little before the first that notices.
 MUTATIONS = [
     (
-        "stream.py",
+        "streams/stream.py",
         "        tombstones[origin] = counter\n        self.put_destroyed",
         "        self.put_destroyed",
         "rebirths",
         15,
     ),
-    ("stream.py", "tree.remove_through(covered)", "tree.remove_through(1 << 60)", "deletes", 3),
+    ("streams/stream.py", "tree.remove_through(covered)", "tree.remove_through(1 << 60)", "deletes", 3),
 ]
 
 
