@@ -5,7 +5,7 @@ An add is concurrent with another one under its name if neither had seen the oth
     in the order of (ID, origin), an add is **lost** to the first survivor before it that is concurrent with it;
     an add that is lost to none survives
 
-Adds that saw each other never conflict: whoever adds again under a name that it knows, after the duration, wants both.
+Adds that saw each other never conflict: a producer that reuses a name after the duration means to add a second entry.
 An add that was seen by a later one stays in the register, because a third one that saw neither loses to it. What is
 lost follows from dots and contexts alone, never from what lives or was delivered; and as IDs ascend along causality,
 an add that is lost among some stays lost among more. So each region removes the same ones, whenever it learns of them.
