@@ -17,6 +17,8 @@ from crdtstream.processes.relay import Relay
 
 COUNT_MIN: Final = 2_000
 PAGE: Final = 100
+# The source delivers nothing for a group with DELIVER until it has heard the other region.
+HEARD_WITHIN_MS: Final = 60_000
 
 # For a key, so many requests of which each is one operation; what they need is there afterwards.
 RequestMaker = Callable[[Connection, str, int], list[bytes]]
@@ -45,7 +47,8 @@ def acknowledgements(properties: tuple[str, ...]) -> RequestMaker:
         connection.ask("XGROUP", "CREATE", key, "g", 0, *(("CRDT", *properties) if properties else ()))
         ids: list[bytes] = []
         while len(ids) < 2 * count:
-            reply = connection.ask("XREADGROUP", "GROUP", "g", "c", "COUNT", PAGE, "STREAMS", key, ">")
+            options = ("COUNT", PAGE, "BLOCK", HEARD_WITHIN_MS, "STREAMS", key, ">")
+            reply = connection.ask("XREADGROUP", "GROUP", "g", "c", *options)
             ids += [entry_id for entry_id, _ in reply[0][1]]
         return [command("XACK", key, "g", entry_id) for entry_id in ids[1::2]]
 
