@@ -32,6 +32,7 @@ from mypy_extensions import i32, i64
 from zstandard import ZstdCompressor, ZstdDecompressor, backend_features
 
 from crdtstream.core.entries.column_layout import from_column_layout, to_column_layout
+from crdtstream.core.entries.spilled import BlockHandle, SpilledReads
 from crdtstream.core.entries.uint_encoding import in_order, widths_of
 
 # Higher levels take longer and gain nothing on blocks of this size.
@@ -66,8 +67,9 @@ class BlockDamaged(Exception):
 
 
 class PackedForm:
-    """The packed form of a block; empty if packing does not pay. Beside it is what is asked of blocks that nobody
-    reads: the ID of the first entry, and of the list of counters, if there is one, the sum and the first.
+    """The packed form of a block; empty if packing does not pay, or if the block is `spilled`. Beside it is what is
+    asked of blocks that nobody reads: the ID of the first entry, and of the list of counters, if there is one, the sum
+    and the first.
     """
 
     __slots__ = (
@@ -79,11 +81,14 @@ class PackedForm:
         "is_layout_tried",
         "open_blocks",
         "packed",
+        "spilled",
     )
 
     def __init__(self, open_blocks: OpenBlockCache, packed: bytes, in_column_layout: bool) -> None:
         self.open_blocks = open_blocks
         self.packed = packed
+        # Whether it is only in the file where the block has its handle.
+        self.spilled = False
         self.in_column_layout = in_column_layout
         # Whether column layout was tried, even if it did not pay.
         self.is_layout_tried = in_column_layout
@@ -116,6 +121,7 @@ class Content:
         "_listed",
         "chunks",
         "count",
+        "handle",
         "is_packed",
         "ms",
         "ms_base",
@@ -135,6 +141,8 @@ class Content:
         self.chunks: list[bytes] = _NO_CHUNKS
         self._joined = 0
         self.packed_form: PackedForm | None = None
+        # Where a packed form lies in the checkpoint in force, if it does.
+        self.handle: BlockHandle | None = None
         self.count = 0
         self.sealed = False
         self.is_packed = False
@@ -165,9 +173,11 @@ class Content:
     def unpacked(self) -> tuple[list[array[int]], bytes]:
         """The columns and the entries of a block that has a packed form, without opening it."""
         packed_form = self.packed_form
-        assert packed_form is not None and packed_form.packed
+        assert packed_form is not None
+        packed = self._fetched(packed_form) if packed_form.spilled else packed_form.packed
+        assert packed
         try:
-            columns, data = unfolded(packed_form.open_blocks.codec.unpack(packed_form.packed), self.count)
+            columns, data = unfolded(packed_form.open_blocks.codec.unpack(packed), self.count)
             if packed_form.in_column_layout:
                 data = from_column_layout(data, id_texts(self.ms_base, columns[0], columns[1]))
             first_ms, first_seq, end = self.ms_base + columns[0][0], columns[1][0], columns[3][self.count - 1]
@@ -179,9 +189,26 @@ class Content:
             raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, "it unpacks to other entries")
         return columns, data
 
+    def _fetched(self, packed_form: PackedForm) -> bytes:
+        """The packed form of a spilled block, from its file."""
+        handle = self.handle
+        assert handle is not None
+        try:
+            packed = packed_form.open_blocks.spilled.fetch(handle)
+        except OSError as error:
+            raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, str(error)) from error
+        if not handle.is_whole(packed):
+            raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, "its checksum is wrong")
+        return packed
+
+    def is_spilled(self) -> bool:
+        """True if neither the content nor the packed form is in memory."""
+        return self.is_packed and self.packed_alone().spilled
+
     def drop_content(self) -> None:
-        """Keep only the packed form of a block that has one."""
-        assert self.packed_form is not None and self.packed_form.packed and not self.is_packed
+        """Keep only the packed form of a block that has one, or its handle."""
+        assert self.packed_form is not None and not self.is_packed
+        assert self.packed_form.packed or self.packed_form.spilled
         self.is_packed = True
         self.ms = self.seq = self._ends = _NO_COLUMN
         if self._listed is not None:
@@ -202,6 +229,41 @@ class Content:
         self._try_column_layout(packed_form, columns, data)
         self.drop_content()
         return len(payload) - len(packed_form.packed)
+
+    def spill(self, open_blocks: OpenBlockCache) -> int:
+        """Keep only the handle of a sealed block that has one; returns how many bytes that saves. What is open, and has
+        been packed, stays open until the cache closes it.
+        """
+        handle, packed_form = self.handle, self.packed_form
+        assert self.sealed and handle is not None
+        saved = 0
+        if packed_form is None or not (packed_form.packed or packed_form.spilled):
+            saved = self.content_bytes()
+            packed_form = self.packed_form = PackedForm(open_blocks, b"", False)
+            packed_form.set_first(self.ms_base + self.ms[0], self.seq[0], self.as_stored()[2])
+            packed_form.spilled = True
+            self.drop_content()
+        saved += len(packed_form.packed)
+        packed_form.packed = b""
+        packed_form.spilled = packed_form.is_layout_tried = True
+        packed_form.in_column_layout = handle.in_column_layout
+        return saved
+
+    def content_bytes(self) -> int:
+        """What the columns and the entries take in memory, about."""
+        rows = sum([column.itemsize for column in self.as_stored() if column])
+        return rows * self.count + sum([len(chunk) for chunk in self.chunks])
+
+    def held_bytes(self) -> int:
+        """What the block takes in memory, besides the objects themselves."""
+        packed_bytes = 0 if self.packed_form is None else len(self.packed_form.packed)
+        return packed_bytes if self.is_packed else packed_bytes + self.content_bytes()
+
+    def lie_at(self, handle: BlockHandle) -> None:
+        """A checkpoint that has this block there is in force."""
+        self.handle = handle
+        if self.packed_form is not None and self.packed_form.spilled:
+            self.packed_form.in_column_layout = handle.in_column_layout
 
     def try_column_layout(self) -> int:
         """Put the entries of a packed block into column layout if that pays; returns how many bytes that saves."""
@@ -263,10 +325,11 @@ def worth(packed: bytes, payload: bytes) -> bytes:
 class OpenBlockCache:
     """The open blocks of a region that have a packed form, oldest first, and the size of each."""
 
-    __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened")
+    __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened", "spilled")
 
     def __init__(self, open_bytes_max: int) -> None:
         self.codec = Codec()
+        self.spilled = SpilledReads()
         self.open_bytes_max = open_bytes_max
         self.open_bytes = 0
         # How often a packed block was opened.
@@ -308,7 +371,8 @@ class OpenBlockCache:
         assert self.open_bytes == sum(size for _, size in self._open), "the size of the open blocks is miscounted"
         assert self.open_bytes <= self.open_bytes_max or len(self._open) <= 1, "too much is open"
         for block, _ in self._open:
-            assert block.packed_form is not None and block.packed_form.packed and not block.is_packed, (
+            form = block.packed_form
+            assert form is not None and (form.packed or form.spilled) and not block.is_packed, (
                 "a block is wrongly in the cache"
             )
 
