@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.commands.foreign import foreign_kind
+from crdtstream.commands.foreseeing import foresee
 from crdtstream.commands.reserve import frees_room, spend_reserve
 from crdtstream.commands.table import TABLE
 from crdtstream.connections.access import require_rights
@@ -72,6 +73,8 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
         if client.transaction is not None and command.queued:
             reply = queue_request(context, client.transaction, command, argv)
         else:
+            if context.replica.reads.may_wait and command.writes:
+                foresee(context, client, command, argv)
             reply = call(context, client, command, argv)
             if command.writes:
                 client.written_counter = context.replica.written()

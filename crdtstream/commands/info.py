@@ -126,6 +126,27 @@ def block_fields(context: Context) -> list[Field]:
         ("blocks_damaged", packing.damaged),
         ("blocks_opened", packing.open_blocks.opened),
         ("blocks_open_bytes", packing.open_blocks.open_bytes),
+        *spilled_fields(context),
+    ]
+
+
+def spilled_fields(context: Context) -> list[Field]:
+    """What blocks take in memory, by the last walk that spilled some and what was written since; of that, what cannot
+    be spilled until a checkpoint has it, the last block of each tree among it; and what was read of spilled blocks.
+    """
+    walk, reads = context.spilling.walk, context.replica.reads
+    return [
+        ("hot_bytes_max", context.limits.hot_bytes_max),
+        ("hot_bytes", walk.hot_bytes()),
+        ("hot_bytes_unspillable", walk.bound_bytes + walk.grown_bytes),
+        ("spilled_blocks", walk.spilled_blocks),
+        ("spilled_bytes", walk.spilled_bytes),
+        ("spills", walk.spills),
+        ("cold_reads", context.fetching.read_blocks + reads.at_once + reads.waited),
+        ("cold_reads_at_once", reads.at_once),
+        ("cold_reads_waited", reads.waited),
+        ("cold_read_bytes", context.fetching.read_bytes + reads.read_bytes),
+        ("cold_waits", context.fetching.started),
     ]
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.commands.fitting import require_transaction_fit, required_share
+from crdtstream.commands.foreseeing import foresee_all
 from crdtstream.connections.access import record_denial
 from crdtstream.connections.acl.checks import CHANNEL, COMMAND, KEY, denial_of
 from crdtstream.connections.acl.log import IN_MULTI
@@ -66,6 +67,9 @@ def execute(context: Context, client: Client, argv: list[bytes]) -> Reply:
     transaction = client.transaction
     if transaction is None:
         raise CommandError("ERR EXEC without MULTI")
+    if context.replica.reads.on and not transaction.refused:
+        foresee_all(context, client, transaction.requests)
+        context.replica.reads.may_wait = False
     changed = watched_changed(context, client)
     context.end_transaction(client)
     if transaction.refused:

@@ -16,6 +16,7 @@ from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter
 from crdtstream.connections.monitors import feed
+from crdtstream.core.entries.spilled import NotAtOnce
 from crdtstream.protocols import replies
 
 
@@ -31,6 +32,10 @@ def call(context: Context, client: Client, command: Command, argv: list[bytes]) 
     except CommandError as error:
         tally.failed += 1
         reply = error_reply(context, error)
+    except NotAtOnce:
+        # It runs again, and is counted then.
+        tally.calls -= 1
+        raise
     else:
         if command.reads_key:
             count_look_ups(context, client, command, argv)

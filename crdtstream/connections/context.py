@@ -19,12 +19,14 @@ from crdtstream.connections.alarms import Alarms
 from crdtstream.connections.client import Client
 from crdtstream.connections.clock import Clock
 from crdtstream.connections.cluster import ClusterPorts
+from crdtstream.connections.fetching import Fetching
 from crdtstream.connections.notifications import MISS, Notifications
 from crdtstream.connections.parking import Parked, Parking
 from crdtstream.connections.pausing import Pause
 from crdtstream.connections.process import About, Requests
 from crdtstream.connections.saving import Saving
 from crdtstream.connections.slow_log import SlowLog
+from crdtstream.connections.spilling import Spilling
 from crdtstream.connections.statistics import Statistics, Stopwatch
 from crdtstream.connections.subscriptions import Subscriptions
 from crdtstream.connections.watching import Watches
@@ -117,6 +119,7 @@ class Context:
         "clock",
         "cluster",
         "draws",
+        "fetching",
         "leaving",
         "monitors",
         "notices",
@@ -133,6 +136,7 @@ class Context:
         "saving",
         "settings",
         "slow_log",
+        "spilling",
         "standing",
         "statistics",
         "stopwatch",
@@ -163,6 +167,8 @@ class Context:
         self.users.require_password(settings.password())
         self.ranges = MergedRanges(settings.limits.merged_ranges_bytes_max)
         self.packing = PackingWalk(replica.keyspace)
+        self.replica.reads = self.packing.open_blocks.reads
+        self.fetching = Fetching()
         self.parking: Parking[Waiter] = Parking()
         self.pause = Pause(standing)
         self.watches = Watches()
@@ -180,6 +186,7 @@ class Context:
         self.works: list[Work] = []
         self.requests = Requests()
         self.saving = Saving()
+        self.spilling = Spilling(settings, standing, self.saving, replica.keyspace, self.packing.open_blocks)
         self.draws = 0
         self.about = About()
         self.reconfigure(settings.config)
@@ -209,6 +216,7 @@ class Context:
         self.users.log.limit(config.limits.acl_log_entries_max)
         self.ranges.limit(config.limits.merged_ranges_bytes_max)
         self.packing.open_blocks.limit(config.limits.open_blocks_bytes_max)
+        self.replica.reads.on = self.replica.reads.on or config.limits.hot_bytes_max > 0
         self.slow_log.limit(config.limits.slow_command_us, config.limits.slow_log_entries_max)
         self.replica.applied.conflicts.limit(config.limits.conflict_entries_max)
         self.notifications.configure(config.notify_keyspace_events)

@@ -34,15 +34,15 @@ class Backup:
 
 
 class Saving:
-    """Checkpoints by number, from 1; `_ended` is the last one that ended, successfully or not."""
+    """Checkpoints by number, from 1; `ended` is the last one that ended, successfully or not."""
 
     __slots__ = (
         "_begun",
         "_effects",
-        "_ended",
         "backups",
         "damages",
         "effects",
+        "ended",
         "failure",
         "requested",
         "running",
@@ -51,7 +51,7 @@ class Saving:
 
     def __init__(self) -> None:
         self._begun = 0
-        self._ended = 0
+        self.ended = 0
         self._effects = 0
         self.effects = 0
         # Those that wait for a checkpoint that begins after their request.
@@ -85,7 +85,7 @@ class Saving:
         return taken
 
     def completed(self, number: int) -> bool:
-        return number <= self._ended
+        return number <= self.ended
 
     def cover(self, damages: list[str]) -> None:
         """The log has lost what lay at these places: request a checkpoint that covers those not known before."""
@@ -105,7 +105,7 @@ class Saving:
     def end(self, saved_ms: int, failure: str = "") -> None:
         """End the checkpoint in progress; `saved_ms` is recorded only if it did not fail."""
         self.running = False
-        self._ended = self._begun
+        self.ended = self._begun
         self.failure = failure
         if not failure:
             self.saved_ms = saved_ms
@@ -117,4 +117,4 @@ class Saving:
         self.effects = effects
 
     def check(self) -> None:
-        assert self._ended == self._begun - (1 if self.running else 0), "a checkpoint that began has no end"
+        assert self.ended == self._begun - (1 if self.running else 0), "a checkpoint that began has no end"

@@ -1,35 +1,30 @@
 """Packing the blocks that nobody reads (core/entries/packed_block.py), a little at a time, while a region has nothing
 else to do.
 
-A *walk* visits every sealed block but the last of each tree, which the next reader wants. A block that was read since
-the walk before is left as it is; one that was not is packed. So a block is packed once nobody has read it for between
-one and two times `after_ms`, the least time from the beginning of one walk to the beginning of the next. A walk also
-packs what was opened and has not been read since, and tries column layout for what a checkpoint has packed.
+A walk (core/block_walk.py) visits every sealed block but the last of each tree. A block that was read since the walk
+before is left as it is; one that was not is packed. So a block is packed once nobody has read it for between one and
+two times `after_ms`, the least time from the beginning of one walk to the beginning of the next. A walk also packs what
+was opened and has not been read since, and tries column layout for what a checkpoint has packed.
 
 What other regions wrote arrives in batches, each of which is a block of its own if it is not very small. Small blocks
 that follow each other, and that nobody read since the walk before, are gathered into full ones before they are packed:
 a page then opens fewer. Those that are packed already stay as they are.
 
-Keys are visited by the cursor of SCAN, so none that is there all the time is missed. Within a tree a walk goes on at
-the number of a block: if blocks before it are removed meanwhile, some are visited by the next walk only.
-
-Nothing replicated changes, so walks may differ from region to region, and need not be in the log.
+Spilled blocks are left alone.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.core.block_walk import BlockWalk
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.packed_block import BlockDamaged, Content, OpenBlockCache, PackedForm
-from crdtstream.core.groups.group import Group
-from crdtstream.core.keyspace import DATABASES, Keyspace
+from crdtstream.core.keyspace import Keyspace
 
-# Costs, in visits of a block that needs nothing, each about 0.05 µs.
-KEY_COST: Final = 16
+# In visits of a block that needs nothing.
 PACK_COST: Final = 1_000
-KEYS_A_READ: Final = 16
 BLOCKS_A_VISIT: Final = 32
 OPEN_BYTES_MAX: Final = 64 << 20
 # A block that holds less than this part of what it could is filled up before it is packed.
@@ -47,59 +42,30 @@ class Census:
         self.packed_bytes = 0
 
 
-class PackingWalk:
+class PackingWalk(BlockWalk):
     """The walks of one region; `census` is of the last one that ended, `saved_bytes` is what packing saved so far."""
 
-    __slots__ = (
-        "_at",
-        "_began_ms",
-        "_counted",
-        "_cursor",
-        "_database",
-        "_groups",
-        "_keyspace",
-        "_names",
-        "_trees",
-        "_walking",
-        "census",
-        "damaged",
-        "open_blocks",
-        "packed",
-        "saved_bytes",
-        "walks",
-    )
+    __slots__ = ("_began_ms", "_counted", "census", "damaged", "open_blocks", "packed", "saved_bytes")
 
     def __init__(self, keyspace: Keyspace) -> None:
+        super().__init__(keyspace)
         self.open_blocks = OpenBlockCache(OPEN_BYTES_MAX)
         self.census = Census()
-        self.walks = 0
         self.packed = 0
         # Blocks that did not unpack to what was packed.
         self.damaged = 0
         self.saved_bytes = 0
-        self._keyspace = keyspace
         self._counted = Census()
-        self._walking = False
         self._began_ms = 0
-        # What is left of the walk: blocks of the last of these trees from a number on, the other trees, these names,
-        # then names from the cursor on.
-        self._at = 0
-        self._trees: list[EntryTree] = []
-        self._groups: list[Group] = []
-        self._names: list[bytes] = []
-        self._database = 0
-        self._cursor = 0
 
     def step(self, cost_max: int, after_ms: int) -> bool:
         """Walk on for about this cost; true if there is more to do now. An `after_ms` of 0 means no walks."""
         if after_ms == 0:
-            self._walking = False
+            self.walking = False
             return False
-        if not self._walking and not self._begin(after_ms):
+        if not self.walking and not self._begin(after_ms):
             return False
-        while cost_max > 0 and self._walking:
-            cost_max -= self._advance()
-        return self._walking
+        return self.go_on(cost_max)
 
     def _begin(self, after_ms: int) -> bool:
         """Begin a walk if it is time; a clock that was set back counts as time that passed."""
@@ -107,36 +73,15 @@ class PackingWalk:
         if 0 <= now_ms - self._began_ms < after_ms:
             return False
         self._began_ms = now_ms
-        self._walking = True
         self._counted = Census()
-        self._trees, self._groups, self._names = [], [], []
-        self._at = self._database = self._cursor = 0
+        self._restart()
         self.open_blocks.age()
         return True
-
-    def _advance(self) -> int:
-        """Take the next part of the walk; returns what it cost."""
-        if self._trees:
-            return self._visit_tree(self._trees[-1])
-        if self._names:
-            stream = self._keyspace.databases[self._database].get(self._names.pop())
-            self._trees = [] if stream is None else list(stream.trees.values())
-            self._groups = [] if stream is None else list(stream.groups.values())
-            return KEY_COST
-        if self._cursor < 0:
-            self._database, self._cursor = self._database + 1, 0
-        if self._database == DATABASES:
-            self._end()
-            return 1
-        cursor, self._names = self._keyspace.orders[self._database].read(self._cursor, KEYS_A_READ)
-        self._cursor = cursor or -1
-        return 1
 
     def _visit_tree(self, tree: EntryTree) -> int:
         blocks = tree.resting(self._at, BLOCKS_A_VISIT)
         if not blocks:
-            self._trees.pop()
-            self._at = 0
+            self._leave_tree()
         cost = 1
         for index, block in enumerate(blocks):
             count = loose_from(blocks, index)
@@ -185,9 +130,7 @@ class PackingWalk:
         return cost
 
     def _end(self) -> None:
-        self._walking = False
         self.census = self._counted
-        self.walks += 1
 
     def check(self) -> None:
         self.open_blocks.check()

@@ -30,6 +30,7 @@ from crdtstream.core.effects import Batch, CounterRange, Effect, Key, Position
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.encoding import encode_named, id_reply
+from crdtstream.core.entries.spilled import SpilledReads
 from crdtstream.core.groups.create import Create, resets_of
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import next_number
@@ -77,6 +78,7 @@ class Replica:
         "expired_keys",
         "keyspace",
         "prepared",
+        "reads",
         "residue",
     )
 
@@ -85,6 +87,8 @@ class Replica:
         self.changed = Changed()
         self.applied = Applied(origin, self.keyspace, self.changed)
         self.prepared = 0
+        # Nothing may wait for a block any more, once something was prepared.
+        self.reads = SpilledReads()
         self.budget = BatchBudget()
         self.expired_keys = 0
         self.exact_intervals_max = EXACT_INTERVALS_MAX
@@ -115,6 +119,7 @@ class Replica:
         origin = self.applied.origin
         stream = self._open(key)
         self.prepared += 1
+        self.reads.may_wait = False
         counter = self.applied.vector.next(origin)
         meta = stream.metas.of(origin)
         name = id_reply(self._id_writer.text(entry_id))
@@ -131,6 +136,7 @@ class Replica:
         origin, vector = self.applied.origin, self.applied.vector
         stream = self._open(key)
         self.prepared += burst.count
+        self.reads.may_wait = False
         counter = vector.get(origin) + 1
         meta, tree = stream.metas.of(origin), stream.trees.of(origin)
         low = 0
@@ -292,6 +298,7 @@ class Replica:
 
     def _commit(self, effect: Effect) -> None:
         self.prepared += 1
+        self.reads.may_wait = False
         applied = self.applied
         counter = applied.vector.get(applied.origin) + 1
         if not self._effects:
@@ -430,6 +437,7 @@ class Replica:
 
     def _record_fact(self, fact: LocalFact) -> None:
         self.prepared += 1
+        self.reads.may_wait = False
         self._facts.append((self.applied.counter(), fact))
 
     @property

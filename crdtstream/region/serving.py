@@ -25,6 +25,7 @@ from crdtstream.connections.client import Client, size_of
 from crdtstream.connections.context import CommandError, Context, Notices, Reply, Waiter
 from crdtstream.connections.outputs import Outputs
 from crdtstream.connections.slicing import go_on, is_due
+from crdtstream.core.entries.spilled import NotAtOnce
 from crdtstream.core.names.duplicates import remove_all_lost
 from crdtstream.core.replica import Replica
 from crdtstream.status.events import Notice
@@ -58,6 +59,7 @@ class Serving:
     def disconnect(self, client_id: int) -> None:
         self._context.parking.leave(client_id)
         self._context.pause.forget(client_id)
+        self._context.fetching.forget(client_id)
         client = self._context.clients.pop(client_id, None)
         if client is not None:
             self._context.end_transaction(client)
@@ -78,7 +80,7 @@ class Serving:
     def _part(self, client: Client, farewell: bytes) -> None:
         # The connection closes later if requests remain to be answered first. A parked client that only stopped sending
         # is closed at once, because no reply is due for a wait that it gives up.
-        if farewell if client.parked else client.backlog:
+        if farewell if client.parked and not self._context.fetching.has(client.id) else client.backlog:
             client.farewell = farewell
         elif not client.closing:
             if farewell:
@@ -179,12 +181,39 @@ class Serving:
             if end > at:
                 reply = add_burst(self._context, client, requests[at:end])
                 after = end
+            elif self._replica.reads.on:
+                reply = self._dispatch_waiting(client, requests[at])
             else:
                 reply = dispatch(self._context, client, requests[at])
         except Exception as error:
             reply = self._survive(error, client, prepared)
         self._conclude(client, reply)
         return after
+
+    def _dispatch_waiting(self, client: Client, argv: list[bytes]) -> Reply:
+        """Dispatch a request that may need spilled blocks. If they have to be read first, it goes back to the front of
+        the backlog and runs again from its start, so nothing of it counts.
+        """
+        context, reads = self._context, self._replica.reads
+        statistics = context.statistics
+        held, counted = context.fetching.take(client.id), (statistics.hits, statistics.misses)
+        reads.begin(held)
+        try:
+            return dispatch(context, client, argv)
+        except NotAtOnce as missing:
+            statistics.hits, statistics.misses = counted
+            client.put_back(argv)
+            client.parked = True
+            context.fetching.begin_for(client, missing, held, self._resume_request)
+            return None
+        finally:
+            reads.end()
+
+    def _resume_request(self, client: Client) -> None:
+        """The blocks that a request of this client waits for were read."""
+        if client.id in self._context.clients:
+            client.parked = False
+            self._arrived.append(client)
 
     def _add_next(self, client: Client, data: bytes, at: int) -> int:
         """Run the burst that begins at this offset, if one does; returns where it ends."""
@@ -282,6 +311,8 @@ class Serving:
         for waiter in context.parking.overdue(context.now_ms):
             if not waiter.keys and context.standing.paused and self._is_held(waiter):
                 context.parking.postpone(waiter, context.pause.end_ms)
+            elif context.fetching.awaits(waiter.client.id):
+                context.parking.postpone(waiter, context.now_ms + 1)
             elif waiter.has_ended(context.now_ms):
                 self._finish(waiter, waiter.expired(context))
             else:
@@ -387,13 +418,46 @@ class Serving:
     def _serve(self, waiter: Waiter) -> None:
         if self._context.standing.paused and self._is_held(waiter):
             return
-        prepared = self._replica.prepared
-        try:
-            reply = serve(self._context, waiter)
-        except Exception as fault:
-            reply = self._survive(fault, waiter.client, prepared)
+        if self._replica.reads.on:
+            self._serve_waiting(waiter)
+            return
+        reply = self._reply_to(waiter)
         if reply is not None:
             self._finish(waiter, reply)
+
+    def _reply_to(self, waiter: Waiter) -> bytes | None:
+        prepared = self._replica.prepared
+        try:
+            return serve(self._context, waiter)
+        except NotAtOnce:
+            raise
+        except Exception as fault:
+            return self._survive(fault, waiter.client, prepared)
+
+    def _serve_waiting(self, waiter: Waiter) -> None:
+        """Serve a waiting client that may need spilled blocks; while they are read it goes on waiting."""
+        fetching, reads, client = self._context.fetching, self._replica.reads, waiter.client
+        if fetching.awaits(client.id):
+            return
+        held = fetching.take(client.id)
+        reads.begin(held)
+        try:
+            reply = self._reply_to(waiter)
+        except NotAtOnce as missing:
+            fetching.begin_for(client, missing, held, self._resume_waiter)
+            return
+        finally:
+            reads.end()
+        if reply is not None:
+            self._finish(waiter, reply)
+
+    def _resume_waiter(self, client: Client) -> None:
+        """The blocks that this waiting client needs were read, unless it does not wait any more."""
+        waiter = self._context.parking.waiters.get(client.id)
+        if waiter is None:
+            self._context.fetching.forget(client.id)
+        else:
+            self._serve(waiter)
 
     def _is_held(self, waiter: Waiter) -> bool:
         """True if a pause keeps this client from what it waits for. One that waits for a disk or for other regions gets

@@ -25,6 +25,7 @@ from crdtstream.region.node import Node
 from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.announcing import announced
 from crdtstream.runtime.build import build
+from crdtstream.runtime.fetcher import Fetcher
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.logs.logging import configure_logging
 from crdtstream.runtime.opening import open_region
@@ -36,6 +37,7 @@ from crdtstream.runtime.redis.connections import clients_possible
 from crdtstream.runtime.room_ensuring_node import RoomEnsuringNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.service_manager import ServiceManager
+from crdtstream.runtime.spiller import Spiller
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.tls.certificates import Renewal
 from crdtstream.runtime.tls.credentials import read_client_credentials, read_web_credentials, tls_ports
@@ -98,6 +100,7 @@ class Loop(Turns):
         self._forgotten_given = 0
         around = nullcontext if tracing is None else tracing.checkpoint
         self._saver = Saver(self.node, self.log, checkpointer, room, self._flush, now_ms, self.meters, around)
+        self._fetcher = Fetcher(self.node.context.fetching, self.schedule)
         self._manager = ServiceManager(os.environ.get("NOTIFY_SOCKET", ""))
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._leaves: asyncio.TimerHandle | None = None
@@ -128,7 +131,13 @@ class Loop(Turns):
         others = await self._start_others()
         self._tasks = [
             running.create_task(self._guard(work))
-            for work in (self._tick(), self._sync(), self._saver.run(), Packer(self.node).run())
+            for work in (
+                self._tick(),
+                self._sync(),
+                self._saver.run(),
+                Packer(self.node).run(),
+                Spiller(self.node, self.log).run(),
+            )
         ]
         self.schedule()
         self._addresses = {
@@ -199,6 +208,7 @@ class Loop(Turns):
             if timer is not None:
                 timer.cancel()
         self._server.stop()
+        self._fetcher.stop()
         self._disk.close()
 
     def _stop_log(self) -> None:
@@ -218,6 +228,8 @@ class Loop(Turns):
     # Turns
 
     def _turn_ended(self) -> None:
+        if self.node.context.fetching.wanted:
+            self._fetcher.start()
         if not self._unwritten.records:
             self.partitions.turn_ended()
         if self._traced is not None:

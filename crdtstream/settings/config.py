@@ -35,9 +35,10 @@ class Limits:
     """Every bound that a user or a peer can run into.
 
     A value of 0 means unlimited for `memory_bytes_max`, `client_idle_s_max` and `log_retention_bytes`, no audit for
-    `audit_interval_ms`, no compression of blocks for `cold_after_ms`, no checkpoint before a stop for
-    `stop_checkpoint_ms_max`, no handover for `stop_handover_ms_max`, no takeover but by command for `takeover_ms`, and
-    that the log is kept for ever on a full disk for `log_yield_ms`. A `slow_command_us` of -1 turns the slow log off.
+    `audit_interval_ms`, no compression of blocks for `cold_after_ms`, no spilling for `hot_bytes_max`, no checkpoint
+    before a stop for `stop_checkpoint_ms_max`, no handover for `stop_handover_ms_max`, no takeover but by command for
+    `takeover_ms`, and that the log is kept for ever on a full disk for `log_yield_ms`. A `slow_command_us` of -1 turns
+    the slow log off.
     """
 
     memory_bytes_max: int = 0
@@ -87,6 +88,7 @@ class Limits:
     merged_ranges_bytes_max: int = 64 << 20
     cold_after_ms: int = 5_000
     open_blocks_bytes_max: int = 64 << 20
+    hot_bytes_max: int = 0
     copy_entries_max: int = 100_000
     expiry_takeover_ms: int = 10_000
     retention_takeover_ms: int = 600_000

@@ -263,6 +263,12 @@ LIMIT_GROUPS: Groups = (
                 AT_ONCE,
             ),
             row("open_blocks_bytes_max", "Memory for compressed blocks that were opened to be read.", AT_ONCE),
+            row(
+                "hot_bytes_max",
+                "Memory for blocks of entries, beyond which those that nobody reads stay on the disk only; 0 to keep"
+                " all in memory.",
+                AT_ONCE,
+            ),
             row("copy_entries_max", "Entries of a stream that `RENAME` or `COPY` may rewrite.", AT_ONCE),
             row(
                 "stream_node_entries_max",

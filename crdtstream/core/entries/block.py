@@ -469,6 +469,16 @@ class Block(Content):
             assert entry == encode_entry(entry_id, entry_fields(entry)), f"entry {index} is not the reply of its ID"
 
 
+def demand_blocks(blocks: list[Block]) -> None:
+    """Have those of these blocks that are spilled read together, if the request under way may wait for them."""
+    handles = [block.handle for block in blocks if block.handle is not None and block.is_spilled()]
+    if handles:
+        for block in blocks:
+            if block.is_spilled():
+                block.packed_alone().open_blocks.reads.demand(handles)
+                return
+
+
 def add_counter_ranges(ranges: list[tuple[int, int]], block: Block, low: int) -> None:
     """Extend ascending ranges by a block's counters from index `low` on; contiguous counters take a single step."""
     first, last = block.counter_at(low), block.counter_at(block.count - 1)

@@ -63,22 +63,29 @@ class BlockList(Extent):
 
     def remove_counters(self, low: int, high: int) -> list[EntryId]:
         """Remove the entries with counters from low to high, both inclusive; returns their IDs, ascending."""
+        removed: list[EntryId] = []
+        self._remove_between(low, high, removed)
+        return removed
+
+    def _remove_between(self, low: int, high: int, removed: list[EntryId] | None) -> None:
+        """Remove the entries with these counters, and tell their IDs, for which all their blocks are opened, if that is
+        asked for.
+        """
         first = max(bisect_right(self._low_counters, low) - 1, 0)
         last = self._settled_through(first, high)
         if last < first:
-            return []
+            return
         start = max(self._blocks[first].lower_bound_counter(low), self._low_of(first))
         stop = self._blocks[last].lower_bound_counter(high + 1)
         if start == self._blocks[first].count:
             first, start = first + 1, 0
         if first > last or (first == last and start >= stop):
-            return []
+            return
         pieces = self._pieces(first, start, last, stop)
-        removed: list[EntryId] = []
-        for piece in pieces:
-            removed += piece.block.ids(piece.low, piece.high)
+        if removed is not None:
+            for piece in pieces:
+                removed += piece.block.ids(piece.low, piece.high)
         self._cut(pieces, first, last)
-        return removed
 
     def remove_ranges(self, ranges: list[tuple[int, int]]) -> None:
         """Remove the entries with counters in these ascending ranges; ranges within one block replace it once."""
@@ -93,7 +100,7 @@ class BlockList(Extent):
                 start += 1
             if not self._dig(at, ranges[start:end]):
                 if start == end - 1:
-                    self.remove_counters(*ranges[start])
+                    self._remove_between(*ranges[start], None)
                 else:
                     self._punch(at, ranges[start:end])
             end = start
@@ -105,6 +112,9 @@ class BlockList(Extent):
         if at < 0 or at + 1 == len(self._blocks) or ranges[0][0] < self._low_counters[at]:
             return False
         block, low = self._blocks[at], self._low_of(at)
+        if block.packed_form is not None and block.packed_form.spilled:
+            # Deleted rows are cut out later, when nothing may wait for the block: so it is replaced now.
+            return False
         deleted = self._deleted.get(self._low_counters[at]) or DeletedRows()
         removed = deleted.fresh(block, low, ranges)
         size = sum([block.byte_size(index, index + 1) for index in removed])

@@ -369,6 +369,34 @@ class EntryTree(BlockList):
                 return block.counter_at(stop - 1)
         return 0
 
+    # Spilled blocks
+
+    def starts_whole(self) -> bool:
+        """True if nothing was removed from the beginning of the first block."""
+        return not self._head
+
+    def spilled_with(self, ids: list[EntryId]) -> list[Block]:
+        """The spilled blocks that may hold these ascending IDs; opens none."""
+        found: list[Block] = []
+        before = -1
+        for entry_id in ids:
+            at = bisect_right(self._low_ids, entry_id) - 1
+            if at > before and self._blocks[at].is_spilled():
+                found.append(self._blocks[at])
+            before = max(at, before)
+        return found
+
+    def spilled_at_ends(self, ranges: list[tuple[int, int]]) -> list[Block]:
+        """The spilled blocks in which these ascending ranges of counters begin or end: those that a removal opens."""
+        found: list[Block] = []
+        before = -1
+        for counter in [end for pair in ranges for end in (pair[0], pair[1] + 1)]:
+            at = max(bisect_right(self._low_counters, counter) - 1, 0)
+            if before < at < len(self._blocks) and self._blocks[at].is_spilled():
+                found.append(self._blocks[at])
+            before = max(at, before)
+        return found
+
     # Checkpoints
 
     def blocks(self) -> tuple[list[Block], int, int]:

@@ -20,7 +20,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block import Block, demand_blocks
 from crdtstream.core.entries.raw_columns import Ids, Texts
 from crdtstream.core.entries.slices import Slice
 
@@ -158,6 +158,7 @@ class Merge:
     __slots__ = ("_cursors", "_left", "_step", "high", "low")
 
     def __init__(self, chain_ranges: list[ChainRange], count: int, reverse: bool) -> None:
+        demand(chain_ranges)
         step: i64 = -1 if reverse else 1
         self._step: i64 = step
         self._cursors = [_Cursor(chain_range, step) for chain_range in chain_ranges]
@@ -181,6 +182,16 @@ class Merge:
             self.low, self.high = end + 1, begin + 1
         self._left -= self.high - self.low
         return piece
+
+
+def demand(chain_ranges: list[ChainRange]) -> None:
+    """Have the spilled blocks of all these slices read together."""
+    packed: list[Block] = []
+    for chain_range in chain_ranges:
+        for tree_range in chain_range:
+            packed += [part.block for part in tree_range.slices if part.block.is_packed]
+    if packed:
+        demand_blocks(packed)
 
 
 def merge(chain_ranges: list[ChainRange], count: int, reverse: bool = False) -> list[BlockRange]:

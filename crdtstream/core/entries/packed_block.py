@@ -194,7 +194,7 @@ class Content:
         handle = self.handle
         assert handle is not None
         try:
-            packed = packed_form.open_blocks.spilled.fetch(handle)
+            packed = packed_form.open_blocks.reads.fetch(handle)
         except OSError as error:
             raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, str(error)) from error
         if not handle.is_whole(packed):
@@ -325,11 +325,11 @@ def worth(packed: bytes, payload: bytes) -> bytes:
 class OpenBlockCache:
     """The open blocks of a region that have a packed form, oldest first, and the size of each."""
 
-    __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened", "spilled")
+    __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened", "reads")
 
     def __init__(self, open_bytes_max: int) -> None:
         self.codec = Codec()
-        self.spilled = SpilledReads()
+        self.reads = SpilledReads()
         self.open_bytes_max = open_bytes_max
         self.open_bytes = 0
         # How often a packed block was opened.

@@ -10,6 +10,7 @@ from bisect import bisect_right
 
 from mypy_extensions import i64
 
+from crdtstream.core.entries.block import demand_blocks
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import ChainRange, Merge, MergeInput, TreeRange, merge
 from crdtstream.core.entries.slices import Slice
@@ -128,6 +129,9 @@ def sliced(slices: list[Slice], reverse: bool) -> tuple[int, list[bytes]]:
     """The number of entries in these slices and their RESP bytes; in reverse, entry by entry."""
     count = 0
     chunks: list[bytes] = []
+    packed = [part.block for part in slices if part.block.is_packed]
+    if packed:
+        demand_blocks(packed)
     for part in slices:
         count += part.high - part.low
         if reverse:

@@ -72,19 +72,21 @@ class SpilledReads:
     first effect.
     """
 
-    __slots__ = ("_held", "at_once", "may_wait", "read_bytes", "waited")
+    __slots__ = ("_held", "at_once", "may_wait", "on", "read_bytes", "waited")
 
     def __init__(self) -> None:
         self._held = _NONE_HELD
+        # Whether the region has spilled blocks, or had some.
+        self.on = False
         self.may_wait = False
         # How many blocks were read within a turn, without and with waiting for the disk, and the bytes of all.
         self.at_once = 0
         self.waited = 0
         self.read_bytes = 0
 
-    def begin(self, held: dict[BlockHandle, bytes] | None) -> None:
+    def begin(self, held: dict[BlockHandle, bytes]) -> None:
         """Begin a request that may wait, with what was read for it."""
-        self._held = {} if held is None else held
+        self._held = held
         self.may_wait = True
 
     def end(self) -> None:

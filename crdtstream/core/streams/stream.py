@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.core.effects import CounterRange, Position
-from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block import Block, demand_blocks
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import ChainRange
 from crdtstream.core.entries.range_reading import (
@@ -203,6 +203,10 @@ class Stream:
                     counters[tree.origin] = found
                     live += some
         return counters, live
+
+    def demand(self, ids: list[EntryId]) -> None:
+        """Have the spilled blocks that may hold these ascending IDs read together."""
+        demand_blocks([block for tree in self.trees.values() for block in tree.spilled_with(ids)])
 
     def seen_position(self) -> Position:
         """`$`: the last add that this region has seen of each origin; an origin not yet seen starts at 0."""

@@ -1,0 +1,180 @@
+"""Which spilled blocks a write will need, before it has its first effect (core/entries/spilled.py).
+
+Most commands read before they write, and then what they lack is raised in the middle of them, with nothing changed yet.
+Here are those that write first, and EXEC, which has all commands of a transaction look before the first of them runs:
+those that only read do so, and their replies are dropped. Nothing here has an effect, and what it overlooks is read
+without waiting for it, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from crdtstream.commands import arguments
+from crdtstream.commands.adding import TrimOptions, parse_add, parse_trim
+from crdtstream.commands.arguments import ACKED, DELREF
+from crdtstream.commands.claiming import live_rows
+from crdtstream.commands.group_reading import NEW, read_after
+from crdtstream.commands.pending_entries import ATTEMPTS_PER_COUNT, AutoclaimOptions, parse_claimed_ids
+from crdtstream.commands.read_options import NO_CLAIM, parse_read
+from crdtstream.commands.removing import NamedIds, surplus_to_remove
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError, Context
+from crdtstream.core.effects import Key
+from crdtstream.core.groups.group import Group
+from crdtstream.core.streams.references import ids_of, oldest_settled
+from crdtstream.core.streams.stream import Stream
+from crdtstream.core.streams.trimming import trimmable
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+
+CLAIM: Final = b"CLAIM"
+
+Foresight = Callable[[Context, Client, list[bytes]], None]
+
+
+def foresee(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
+    """Have the blocks read that this write needs, if it would not ask for them before its first effect."""
+    foresight = FORESIGHTS.get(command.name)
+    if foresight is not None:
+        try:
+            foresight(context, client, argv)
+        except CommandError:
+            return  # the command says so itself
+
+
+def foresee_all(context: Context, client: Client, requests: list[tuple[Command, list[bytes]]]) -> None:
+    """The same for the commands of a transaction, of which none may wait once another one had an effect."""
+    for command, argv in requests:
+        if command.writes:
+            foresee(context, client, command, argv)
+        elif command.group == "stream" and command.function is not None:
+            rehearse(context, client, command, argv)
+
+
+def rehearse(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
+    """Run a command that only reads, for what it needs."""
+    assert command.function is not None
+    statistics = context.statistics
+    counted = statistics.hits, statistics.misses
+    try:
+        if command.function(context, client, argv) is None:
+            context.parking.leave(client.id)
+    except CommandError:
+        return  # it says so when its turn comes
+    finally:
+        statistics.hits, statistics.misses = counted
+
+
+def found(context: Context, key: Key, group: bytes) -> tuple[Stream, Group] | None:
+    stream = context.replica.keyspace.find(key)
+    named = None if stream is None else stream.groups.get(group)
+    return None if stream is None or named is None else (stream, named)
+
+
+# Adding and trimming
+
+
+def adding(context: Context, client: Client, argv: list[bytes]) -> None:
+    if argv[2] != b"*" or len(argv) % 2 == 0:
+        read_trimmed(context, (client.database, argv[1]), parse_add(argv).trim, 1)
+
+
+def trimming(context: Context, client: Client, argv: list[bytes]) -> None:
+    read_trimmed(context, (client.database, argv[1]), parse_trim(argv), 0)
+
+
+def read_trimmed(context: Context, key: Key, options: TrimOptions, added: int) -> None:
+    """What a trim looks at, behind so many more entries."""
+    stream = context.replica.keyspace.find(key)
+    if stream is None or not options.given():
+        return
+    surplus = surplus_to_remove(context, stream, options) + (added if options.min_id is None else 0)
+    surplus = min(surplus, stream.length)
+    if surplus <= 0:
+        return
+    if options.references == ACKED and stream.groups:
+        end = ID_MAX if options.min_id is None else previous_id(options.min_id)
+        oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
+        return
+    ranges = trimmable(stream, stream.length - surplus)
+    if options.references == DELREF:
+        ids_of(stream, ranges)
+
+
+def removing(context: Context, client: Client, argv: list[bytes]) -> None:
+    demand(context, client, argv[1], arguments.parse_entry_ids(argv, 2))
+
+
+def removing_some(context: Context, client: Client, argv: list[bytes]) -> None:
+    demand(context, client, argv[1], NamedIds(argv, 2).ids())
+
+
+def acknowledging(context: Context, client: Client, argv: list[bytes]) -> None:
+    demand(context, client, argv[1], NamedIds(argv, 3).ids())
+
+
+def demand(context: Context, client: Client, name: bytes, ids: list[EntryId]) -> None:
+    stream = context.replica.keyspace.find((client.database, name))
+    if stream is not None:
+        stream.demand(sorted(ids))
+
+
+# Groups
+
+
+def claiming(context: Context, client: Client, argv: list[bytes]) -> None:
+    demand(context, client, argv[1], parse_claimed_ids(argv))
+
+
+def autoclaiming(context: Context, client: Client, argv: list[bytes]) -> None:
+    pair = found(context, (client.database, argv[1]), argv[2])
+    if pair is None:
+        return
+    stream, group = pair
+    limit = AutoclaimOptions(argv).count * ATTEMPTS_PER_COUNT
+    start = arguments.parse_range_start(argv[5])
+    stream.demand([row.entry_id for row in group.pending.rows(start, ID_MAX, limit, None)])
+
+
+def group_reading(context: Context, client: Client, argv: list[bytes]) -> None:
+    if client.transaction is None and reads_first(argv):
+        return
+    options = parse_read(argv, context.now_ms, "xreadgroup")
+    for name, text in zip(options.keys, options.ids, strict=True):
+        pair = found(context, (client.database, name), options.group)
+        if pair is None:
+            continue
+        stream, group = pair
+        after = read_after(text)
+        if after != NEW:
+            history(stream, group, after, options.count, options.consumer)
+            continue
+        if options.claim_ms != NO_CLAIM:
+            stream.demand(sorted([row.entry_id for row in live_rows(context, stream, group, options.claim_ms, -1)]))
+        group.next_entries(stream.chains, options.count)
+
+
+def reads_first(argv: list[bytes]) -> bool:
+    """True for new entries of one stream: they are read before anything is noted."""
+    one = argv[-1] == b">" and argv[-3].upper() == b"STREAMS"
+    return one and not any(len(word) == len(CLAIM) and word.upper() == CLAIM for word in argv[4:-3])
+
+
+def history(stream: Stream, group: Group, after: EntryId, limit: int, consumer: bytes) -> None:
+    start = next_id(after)
+    if start is not None:
+        stream.demand([row.entry_id for row in group.pending.rows(start, ID_MAX, limit, consumer)])
+
+
+FORESIGHTS: Final[dict[str, Foresight]] = {
+    "xadd": adding,
+    "xtrim": trimming,
+    "xdel": removing,
+    "xdelex": removing_some,
+    "xackdel": acknowledging,
+    "xclaim": claiming,
+    "xautoclaim": autoclaiming,
+    "xreadgroup": group_reading,
+}

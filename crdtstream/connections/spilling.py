@@ -1,0 +1,81 @@
+"""When blocks are spilled (core/spill_walk.py): while they take more memory than `hot_bytes_max`.
+
+Only what a checkpoint has can be spilled, so one is requested as soon as half of what is allowed is in no checkpoint.
+Counted bytes steer, not the resident size, which shrinks later; but a region beyond `memory_bytes_max` spills down to
+half of what is allowed otherwise, before it refuses anything else that is not refused already.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.connections.saving import Saving
+from crdtstream.core.entries.packed_block import OpenBlockCache
+from crdtstream.core.keyspace import Keyspace
+from crdtstream.core.spill_walk import SpillWalk
+from crdtstream.settings.live import Settings
+from crdtstream.status.availability import Standing
+
+# A walk spills a bit more than it has to, and follows the last one when so much was written: parts of what is allowed.
+SPARE_PARTS: Final = 16
+# A checkpoint is requested once this part of what is allowed is in none, and again after as much was written.
+UNSAVED_PARTS: Final = 2
+
+
+class Spilling:
+    """What one region spills."""
+
+    __slots__ = ("_appended_bytes", "_asked_bytes", "_saved", "_saving", "_settings", "_standing", "walk")
+
+    def __init__(
+        self, settings: Settings, standing: Standing, saving: Saving, keyspace: Keyspace, open_blocks: OpenBlockCache
+    ) -> None:
+        self.walk = SpillWalk(keyspace, open_blocks)
+        self._settings = settings
+        self._standing = standing
+        self._saving = saving
+        self._appended_bytes = 0
+        # What the log had when a checkpoint was requested last.
+        self._asked_bytes = 0
+        # How many checkpoints had ended when the last walk began.
+        self._saved = -1
+
+    def target_bytes(self) -> int:
+        """What blocks may take in memory; 0 if nothing is spilled."""
+        allowed_bytes = self._settings.limits.hot_bytes_max
+        return allowed_bytes // 2 if self._standing.memory_short else allowed_bytes
+
+    def step(self, cost_max: int, appended_bytes: int) -> bool:
+        """Walk on for about this cost, in visits of a block; true if there is more to do now. `appended_bytes` is what
+        was written to the log so far, and so about what entries have grown by.
+        """
+        walk, target_bytes = self.walk, self.target_bytes()
+        walk.grown_bytes += appended_bytes - self._appended_bytes
+        self._appended_bytes = appended_bytes
+        if not target_bytes:
+            return False
+        if not walk.walking:
+            if not self._is_due(target_bytes):
+                return False
+            self._saved = self._saving.ended
+            walk.begin(target_bytes - target_bytes // SPARE_PARTS)
+        more = walk.go_on(cost_max)
+        self._ask(target_bytes)
+        return more
+
+    def _is_due(self, target_bytes: int) -> bool:
+        """True if a walk would find more than the last one: nothing else is worth a look at all blocks."""
+        walk = self.walk
+        if not walk.walks:
+            return True
+        news = walk.grown_bytes >= target_bytes // SPARE_PARTS or walk.read_on or self._saved != self._saving.ended
+        return walk.hot_bytes() > target_bytes and news
+
+    def _ask(self, target_bytes: int) -> None:
+        """Request a checkpoint if much is in none."""
+        saving, step_bytes = self._saving, target_bytes // UNSAVED_PARTS
+        unsaved_bytes = self.walk.bound_bytes + self.walk.grown_bytes
+        written_bytes = self._appended_bytes - self._asked_bytes
+        if unsaved_bytes > step_bytes <= written_bytes and not saving.requested and not saving.running:
+            self._asked_bytes = self._appended_bytes
+            saving.request()

@@ -1,0 +1,127 @@
+"""Spilling the blocks that nobody reads (core/entries/spilled.py), a little at a time, while more is in memory than is
+asked for.
+
+A walk counts what blocks take in memory. On its way it spills each block that the checkpoint in force has, and that
+nobody read since the walk before, until no more than the target is left. So what is spilled is chosen as by a clock
+with one hand: a block that is read stays for another round.
+
+Never spilled are the last block of a tree, what no checkpoint has packed, and a first block of which entries were
+trimmed, because every look at the first ID would read it.
+
+Between walks `hot_bytes` is an estimate: what the last walk counted, with what was written since.
+
+Reference: the clock algorithm of Corbató (1968).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.core.block_walk import BlockWalk
+from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.packed_block import OpenBlockCache
+from crdtstream.core.keyspace import Keyspace
+
+# In visits of a block that needs nothing.
+SPILL_COST: Final = 40
+SUM_COST: Final = 6_000
+BLOCKS_A_VISIT: Final = 32
+
+
+class SpillWalk(BlockWalk):
+    """The walks of one region. `bound_bytes` is what the last walk found that cannot be spilled yet, the last blocks of
+    trees among it.
+    """
+
+    __slots__ = (
+        "_bound",
+        "_counted",
+        "_left",
+        "_open_blocks",
+        "_spilled",
+        "_target_bytes",
+        "bound_bytes",
+        "freed_bytes",
+        "grown_bytes",
+        "read_on",
+        "spilled_blocks",
+        "spilled_bytes",
+        "spills",
+        "walked_bytes",
+    )
+
+    def __init__(self, keyspace: Keyspace, open_blocks: OpenBlockCache) -> None:
+        super().__init__(keyspace)
+        self._open_blocks = open_blocks
+        # What the last walk left in memory; what was written since it began; what cannot be spilled.
+        self.walked_bytes = 0
+        self.grown_bytes = 0
+        self.bound_bytes = 0
+        # As the last walk found them, and how many blocks, and bytes, were spilled since the start.
+        self.spilled_blocks = 0
+        self.spilled_bytes = 0
+        self.spills = 0
+        self.freed_bytes = 0
+        # Whether the last walk left blocks only because they had been read.
+        self.read_on = False
+        self._target_bytes = 0
+        self._counted = self._bound = self._spilled = self._left = 0
+
+    def hot_bytes(self) -> int:
+        """What blocks take in memory, about."""
+        return self.walked_bytes + self.grown_bytes
+
+    def begin(self, target_bytes: int) -> None:
+        """Begin a walk that spills until about so much is left."""
+        assert not self.walking
+        self._target_bytes = target_bytes
+        self._left = self.hot_bytes() - target_bytes
+        self.grown_bytes = 0
+        self._counted = self._bound = self._spilled = self.spilled_bytes = 0
+        self.read_on = False
+        self._restart()
+
+    def _visit_tree(self, tree: EntryTree) -> int:
+        blocks = tree.resting(self._at, BLOCKS_A_VISIT)
+        if not blocks:
+            tail_bytes = tree.tail.held_bytes()
+            self._counted += tail_bytes
+            self._bound += tail_bytes
+            self._leave_tree()
+            return 1
+        cost = 1
+        for block in blocks:
+            may_spill = block.handle is not None and (self._at > 0 or tree.starts_whole())
+            cost += self._visit(block, may_spill)
+            self._at += 1
+            if cost >= SUM_COST:
+                break
+        return cost
+
+    def _visit(self, block: Block, may_spill: bool) -> int:
+        cost = 1
+        if may_spill and self._left > 0 and not block.is_spilled():
+            if block.read:
+                block.read = False
+                self.read_on = True
+            else:
+                cost += SUM_COST if block.unsummed() else SPILL_COST
+                # While it is in memory: digests and audits then read no spilled block.
+                block.checksum()
+                saved_bytes = block.spill(self._open_blocks)
+                self._left -= saved_bytes
+                self.freed_bytes += saved_bytes
+                self._open_blocks.reads.on = True
+                self.spills += 1
+        held_bytes = block.held_bytes()
+        self._counted += held_bytes
+        if block.is_spilled():
+            self._spilled += 1
+            self.spilled_bytes += 0 if block.handle is None else block.handle.length
+        elif not may_spill:
+            self._bound += held_bytes
+        return cost
+
+    def _end(self) -> None:
+        self.walked_bytes, self.bound_bytes, self.spilled_blocks = self._counted, self._bound, self._spilled
