@@ -142,11 +142,11 @@ def spilled_fields(context: Context) -> list[Field]:
         ("spilled_blocks", walk.spilled_blocks),
         ("spilled_bytes", walk.spilled_bytes),
         ("spills", walk.spills),
-        ("cold_reads", context.fetching.read_blocks + reads.at_once + reads.waited),
+        ("cold_reads", context.block_reads.read_blocks + reads.at_once + reads.waited),
         ("cold_reads_at_once", reads.at_once),
         ("cold_reads_waited", reads.waited),
-        ("cold_read_bytes", context.fetching.read_bytes + reads.read_bytes),
-        ("cold_waits", context.fetching.started),
+        ("cold_read_bytes", context.block_reads.read_bytes + reads.read_bytes),
+        ("cold_waits", context.block_reads.started),
     ]
 
 

@@ -16,17 +16,17 @@ from mypy_extensions import mypyc_attr
 
 from crdtstream.connections.acl.users import Users
 from crdtstream.connections.alarms import Alarms
+from crdtstream.connections.blocks.reads import BlockReads
+from crdtstream.connections.blocks.spilling import Spilling
 from crdtstream.connections.client import Client
 from crdtstream.connections.clock import Clock
 from crdtstream.connections.cluster import ClusterPorts
-from crdtstream.connections.fetching import Fetching
 from crdtstream.connections.notifications import MISS, Notifications
 from crdtstream.connections.parking import Parked, Parking
 from crdtstream.connections.pausing import Pause
 from crdtstream.connections.process import About, Requests
 from crdtstream.connections.saving import Saving
 from crdtstream.connections.slow_log import SlowLog
-from crdtstream.connections.spilling import Spilling
 from crdtstream.connections.statistics import Statistics, Stopwatch
 from crdtstream.connections.subscriptions import Subscriptions
 from crdtstream.connections.watching import Watches
@@ -115,11 +115,11 @@ class Context:
     __slots__ = (
         "about",
         "alarms",
+        "block_reads",
         "clients",
         "clock",
         "cluster",
         "draws",
-        "fetching",
         "leaving",
         "monitors",
         "notices",
@@ -168,7 +168,7 @@ class Context:
         self.ranges = MergedRanges(settings.limits.merged_ranges_bytes_max)
         self.packing = PackingWalk(replica.keyspace)
         self.replica.reads = self.packing.open_blocks.reads
-        self.fetching = Fetching()
+        self.block_reads = BlockReads()
         self.parking: Parking[Waiter] = Parking()
         self.pause = Pause(standing)
         self.watches = Watches()

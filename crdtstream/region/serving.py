@@ -59,7 +59,7 @@ class Serving:
     def disconnect(self, client_id: int) -> None:
         self._context.parking.leave(client_id)
         self._context.pause.forget(client_id)
-        self._context.fetching.forget(client_id)
+        self._context.block_reads.forget(client_id)
         client = self._context.clients.pop(client_id, None)
         if client is not None:
             self._context.end_transaction(client)
@@ -80,7 +80,7 @@ class Serving:
     def _part(self, client: Client, farewell: bytes) -> None:
         # The connection closes later if requests remain to be answered first. A parked client that only stopped sending
         # is closed at once, because no reply is due for a wait that it gives up.
-        if farewell if client.parked and not self._context.fetching.has(client.id) else client.backlog:
+        if farewell if client.parked and not self._context.block_reads.has(client.id) else client.backlog:
             client.farewell = farewell
         elif not client.closing:
             if farewell:
@@ -196,7 +196,7 @@ class Serving:
         """
         context, reads = self._context, self._replica.reads
         statistics = context.statistics
-        held, counted = context.fetching.take(client.id), (statistics.hits, statistics.misses)
+        held, counted = context.block_reads.drain_held(client.id), (statistics.hits, statistics.misses)
         reads.begin(held)
         try:
             return dispatch(context, client, argv)
@@ -204,7 +204,7 @@ class Serving:
             statistics.hits, statistics.misses = counted
             client.put_back(argv)
             client.parked = True
-            context.fetching.begin_for(client, missing, held, self._resume_request)
+            context.block_reads.begin_for(client, missing, held, self._resume_request)
             return None
         finally:
             reads.end()
@@ -311,7 +311,7 @@ class Serving:
         for waiter in context.parking.overdue(context.now_ms):
             if not waiter.keys and context.standing.paused and self._is_held(waiter):
                 context.parking.postpone(waiter, context.pause.end_ms)
-            elif context.fetching.awaits(waiter.client.id):
+            elif context.block_reads.awaits(waiter.client.id):
                 context.parking.postpone(waiter, context.now_ms + 1)
             elif waiter.has_ended(context.now_ms):
                 self._finish(waiter, waiter.expired(context))
@@ -436,15 +436,15 @@ class Serving:
 
     def _serve_waiting(self, waiter: Waiter) -> None:
         """Serve a waiting client that may need spilled blocks; while they are read it goes on waiting."""
-        fetching, reads, client = self._context.fetching, self._replica.reads, waiter.client
-        if fetching.awaits(client.id):
+        block_reads, reads, client = self._context.block_reads, self._replica.reads, waiter.client
+        if block_reads.awaits(client.id):
             return
-        held = fetching.take(client.id)
+        held = block_reads.drain_held(client.id)
         reads.begin(held)
         try:
             reply = self._reply_to(waiter)
         except NotAtOnce as missing:
-            fetching.begin_for(client, missing, held, self._resume_waiter)
+            block_reads.begin_for(client, missing, held, self._resume_waiter)
             return
         finally:
             reads.end()
@@ -455,7 +455,7 @@ class Serving:
         """The blocks that this waiting client needs were read, unless it does not wait any more."""
         waiter = self._context.parking.waiters.get(client.id)
         if waiter is None:
-            self._context.fetching.forget(client.id)
+            self._context.block_reads.forget(client.id)
         else:
             self._serve(waiter)
 

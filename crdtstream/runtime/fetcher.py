@@ -1,4 +1,4 @@
-"""Reads on threads the spilled blocks that requests wait for (connections/fetching.py).
+"""Reads on threads the spilled blocks that requests wait for (connections/blocks/reads.py).
 
 The threads are its own: a disk that does not answer keeps those that wait for blocks, and neither the log nor a
 checkpoint.
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from crdtstream.connections.fetching import Fetch, Fetching
+from crdtstream.connections.blocks.reads import BlockRead, BlockReads
 
 THREADS = 8
 
@@ -19,20 +19,20 @@ THREADS = 8
 class Fetcher:
     """The reads of one region; `after` is called after each one that came back."""
 
-    def __init__(self, fetching: Fetching, after: Callable[[], None]) -> None:
-        self._fetching = fetching
+    def __init__(self, block_reads: BlockReads, after: Callable[[], None]) -> None:
+        self._block_reads = block_reads
         self._after = after
         self._threads = ThreadPoolExecutor(THREADS, "spilled blocks")
 
     def start(self) -> None:
         """Begin to read what is wanted."""
         running = asyncio.get_running_loop()
-        for fetch in self._fetching.drain():
-            running.run_in_executor(self._threads, fetch.read).add_done_callback(partial(self._finish, fetch))
+        for block_read in self._block_reads.drain():
+            running.run_in_executor(self._threads, block_read.read).add_done_callback(partial(self._finish, block_read))
 
-    def _finish(self, fetch: Fetch, read: asyncio.Future[list[bytes]]) -> None:
+    def _finish(self, block_read: BlockRead, read: asyncio.Future[list[bytes]]) -> None:
         if not read.cancelled():
-            fetch.finish(read.result())
+            block_read.finish(read.result())
             self._after()
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""Spills blocks beside the turns (connections/spilling.py), while they take more memory than is allowed.
+"""Spills blocks beside the turns (connections/blocks/spilling.py), while they take more memory than is allowed.
 
 A slice runs on the event loop between two turns, for about `SLICE_S`; then the loop is free for `REST_S`. What that
 freed is returned to the system on a thread, `GIVEN_BACK_BYTES` at a time.

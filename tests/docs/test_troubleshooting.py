@@ -13,6 +13,7 @@ PAGE = PAGES / "troubleshooting.md"
 CODE_SPAN = re.compile(r"(`+) ?(.+?) ?\1(?!`)")
 # Found like error texts, and shown to no user.
 UNSHOWN = {
+    "… blocks have to be read from disk first": "never shown: the request runs again once they were read",
     "crdtstream: …": "what stands before a text of `serve`",
     "crdtstream spark: …": "what stands before a text of `spark`",
     "unexpected … in: …": "a fault in the syntax of a command in the code, found by tests",

@@ -198,7 +198,9 @@ class Content:
         except OSError as error:
             raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, str(error)) from error
         if not handle.is_whole(packed):
-            raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, "its checksum is wrong")
+            raise BlockDamaged(
+                self, packed_form.first_ms, packed_form.first_seq, "a read failed, or its checksum is wrong"
+            )
         return packed
 
     def is_spilled(self) -> bool:

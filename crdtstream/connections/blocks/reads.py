@@ -6,7 +6,7 @@ UNBLOCK does not find it, and nothing ends its wait with nil. A blocked reader w
 it is parked, and is served again. Whoever else needs blocks (a batch of a peer, a slice of the bulk port) is told by
 `then`.
 
-The runtime takes what is `wanted`, reads it on a thread, and hands it to `Fetch.finish`.
+The runtime takes what is `wanted`, reads it on a thread, and hands it to `BlockRead.finish`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crdtstream.core.entries.spilled import BlockHandle, NotAtOnce
 UNREADABLE = b""
 
 
-class Fetch:
+class BlockRead:
     """Blocks that are being read; `held` is all that was read for one request so far."""
 
     __slots__ = ("_then", "done", "handles", "held")
@@ -50,53 +50,53 @@ def _read(handle: BlockHandle) -> bytes:
         return UNREADABLE
 
 
-class Fetching:
-    """The fetches of one region; `wanted` have not begun yet."""
+class BlockReads:
+    """The reads of one region; `wanted` have not begun yet."""
 
     __slots__ = ("_of_client", "read_blocks", "read_bytes", "started", "wanted")
 
     def __init__(self) -> None:
-        self.wanted: list[Fetch] = []
+        self.wanted: list[BlockRead] = []
         # How many were begun since the start, and what they had read.
         self.started = 0
         self.read_blocks = 0
         self.read_bytes = 0
-        self._of_client: dict[int, Fetch] = {}
+        self._of_client: dict[int, BlockRead] = {}
 
-    def begin(self, missing: NotAtOnce, held: dict[BlockHandle, bytes], then: Callable[[], None]) -> Fetch:
+    def begin(self, missing: NotAtOnce, held: dict[BlockHandle, bytes], then: Callable[[], None]) -> BlockRead:
         """Have these blocks read, too."""
-        fetch = Fetch(missing.handles, held, then)
-        self.wanted.append(fetch)
+        block_read = BlockRead(missing.handles, held, then)
+        self.wanted.append(block_read)
         self.started += 1
-        self.read_blocks += len(fetch.handles)
-        self.read_bytes += sum([handle.length for handle in fetch.handles])
-        return fetch
+        self.read_blocks += len(block_read.handles)
+        self.read_bytes += sum([handle.length for handle in block_read.handles])
+        return block_read
 
     def begin_for(
         self, client: Client, missing: NotAtOnce, held: dict[BlockHandle, bytes], then: Callable[[Client], None]
     ) -> None:
         """The same for what this client waits for."""
-        assert client.id not in self._of_client, f"client {client.id} has two fetches"
+        assert client.id not in self._of_client, f"client {client.id} waits twice"
         self._of_client[client.id] = self.begin(missing, held, partial(then, client))
 
-    def drain(self) -> list[Fetch]:
+    def drain(self) -> list[BlockRead]:
         """Take what is to be read."""
         wanted, self.wanted = self.wanted, []
         return wanted
 
     def awaits(self, client_id: int) -> bool:
         """True if blocks are being read for this client."""
-        fetch = self._of_client.get(client_id)
-        return fetch is not None and not fetch.done
+        block_read = self._of_client.get(client_id)
+        return block_read is not None and not block_read.done
 
     def has(self, client_id: int) -> bool:
         """True if a request of this client waits for blocks, or will run again now that they were read."""
         return client_id in self._of_client
 
-    def take(self, client_id: int) -> dict[BlockHandle, bytes]:
+    def drain_held(self, client_id: int) -> dict[BlockHandle, bytes]:
         """What was read for the client's request, which runs now."""
-        fetch = self._of_client.pop(client_id, None)
-        return {} if fetch is None else fetch.held
+        block_read = self._of_client.pop(client_id, None)
+        return {} if block_read is None else block_read.held
 
     def forget(self, client_id: int) -> None:
         self._of_client.pop(client_id, None)
