@@ -12,6 +12,10 @@ Replacing a block copies it, so a few removed entries are only noted, as its *de
 they are many, or something other than a search or a removal looks at the block, which is then *settled*. A settled
 block keeps its index, so a caller's indexes of blocks stay valid. The last block has no deleted rows, and `_head` is
 not a deleted row of the first one.
+
+Spilled blocks (core/entries/spilled.py) have no deleted rows, the last block is not spilled, and neither is a first one
+with a `_head`: every look at the last or the first ID would read it. A block that would become one of these is copied,
+while it is open for the removal.
 """
 
 from __future__ import annotations
@@ -37,6 +41,16 @@ NO_TAIL: Final = Block()
 NO_TAIL.seal()
 # The deleted rows of most trees: all of them share this, which stays empty.
 _NONE_DELETED: Final[dict[int, DeletedRows]] = {}
+
+
+def is_cold(block: Block) -> bool:
+    """True if the block is spilled, even if it is open now."""
+    return block.packed_form is not None and block.packed_form.spilled
+
+
+def hot_copy(block: Block, low: int) -> Block:
+    """The entries of a spilled block from `low` on, in memory."""
+    return block.joined([(low, block.count)])
 
 
 class BlockList(Extent):
@@ -112,7 +126,7 @@ class BlockList(Extent):
         if at < 0 or at + 1 == len(self._blocks) or ranges[0][0] < self._low_counters[at]:
             return False
         block, low = self._blocks[at], self._low_of(at)
-        if block.packed_form is not None and block.packed_form.spilled:
+        if is_cold(block):
             # Deleted rows are cut out later, when nothing may wait for the block: so it is replaced now.
             return False
         deleted = self._deleted.get(self._low_counters[at]) or DeletedRows()
@@ -233,7 +247,10 @@ class BlockList(Extent):
         if stop == self._blocks[last].count:
             last, stop = last + 1, 0
         self._head = stop
-        if last:
+        if stop and is_cold(self._blocks[last]):
+            self._head = 0
+            self._put(0, last + 1, [hot_copy(self._blocks[last], stop)])
+        elif last:
             self._put(0, last, [])
 
     def _cut_inside(self, first: int, start: int, last: int, stop: int) -> None:
@@ -246,7 +263,8 @@ class BlockList(Extent):
         if first > 0 and 0 < sum([part.count() for part in rest]) < SPARSE_ENTRIES:
             block = self._settled(first - 1)
             before = Slice(block, self._low_of(first - 1), block.count)
-            if before.count() <= BLOCK_ENTRIES - SPARSE_ENTRIES and before.block.byte_count < BLOCK_BYTES:
+            has_room = before.count() <= BLOCK_ENTRIES - SPARSE_ENTRIES and before.block.byte_count < BLOCK_BYTES
+            if has_room and not is_cold(block):
                 first -= 1
                 rest.insert(0, before)
         if first == 0:
@@ -258,6 +276,8 @@ class BlockList(Extent):
         self._blocks[first:end] = fresh
         self._low_ids[first:end] = [block.id_at(0) for block in fresh]
         self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
+        if self._blocks and is_cold(self._blocks[-1]):
+            self._blocks[-1] = hot_copy(self._blocks[-1], 0)
         self.tail = self._blocks[-1] if self._blocks else NO_TAIL
         for block in fresh:
             if block is not self.tail:
@@ -265,6 +285,43 @@ class BlockList(Extent):
         if self._deleted:
             self._cut_deleted(0)
             self._cut_deleted(len(self._blocks) - 1)
+
+    def spilled_at_ends(self, ranges: list[tuple[int, int]]) -> list[Block]:
+        """The spilled blocks that the removal of these ascending ranges of counters opens: those in which a range
+        begins or ends, and the one that becomes the last. Opens none.
+        """
+        places = {self._place_of(counter): None for pair in ranges for counter in pair}
+        at = self._last_left(ranges)
+        if at >= 0:
+            places[at] = None
+        return [self._blocks[at] for at in sorted(places) if at < len(self._blocks) and self._blocks[at].is_spilled()]
+
+    def _place_of(self, counter: int) -> int:
+        return max(bisect_right(self._low_counters, counter) - 1, 0)
+
+    def _last_left(self, ranges: list[tuple[int, int]]) -> int:
+        """The index of the last block of which these ascending ranges may leave something; -1 for none. All ranges
+        behind it are looked at, hence few of them, unless much is removed at the end.
+        """
+        at, end = len(self._blocks) - 1, len(ranges)
+        high = ranges[-1][1] if ranges else 0
+        while at >= 0:
+            low, covered = self._low_counters[at], 0
+            while end > 0 and ranges[end - 1][1] >= low:
+                first, last = ranges[end - 1]
+                covered += min(last, high) - max(first, low) + 1
+                if first < low:
+                    break
+                end -= 1
+            if covered < self._blocks[at].count - self._low_of(at):
+                break
+            high = low - 1
+            at -= 1
+        return at
+
+    def check_spilled(self) -> None:
+        assert not is_cold(self.tail), "the last block is spilled"
+        assert not self._head or not is_cold(self._blocks[0]), "a first block with removed entries is spilled"
 
     def check_deleted(self) -> tuple[int, int]:
         """How many entries are deleted rows, and their bytes."""

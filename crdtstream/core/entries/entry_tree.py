@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges
-from crdtstream.core.entries.block_list import NO_TAIL, BlockList
+from crdtstream.core.entries.block_list import NO_TAIL, BlockList, hot_copy, is_cold
 from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.raw_columns import shifted
 from crdtstream.core.entries.slices import Slice
@@ -386,17 +386,6 @@ class EntryTree(BlockList):
             before = max(at, before)
         return found
 
-    def spilled_at_ends(self, ranges: list[tuple[int, int]]) -> list[Block]:
-        """The spilled blocks in which these ascending ranges of counters begin or end: those that a removal opens."""
-        found: list[Block] = []
-        before = -1
-        for counter in [end for pair in ranges for end in (pair[0], pair[1] + 1)]:
-            at = max(bisect_right(self._low_counters, counter) - 1, 0)
-            if before < at < len(self._blocks) and self._blocks[at].is_spilled():
-                found.append(self._blocks[at])
-            before = max(at, before)
-        return found
-
     # Checkpoints
 
     def blocks(self) -> tuple[list[Block], int, int]:
@@ -438,6 +427,8 @@ class EntryTree(BlockList):
     @staticmethod
     def of_blocks(blocks: list[Block], head: int) -> EntryTree:
         tree = EntryTree()
+        if head and is_cold(blocks[0]):
+            blocks, head = [hot_copy(blocks[0], head), *blocks[1:]], 0
         tree._put(0, 0, blocks)
         tree._head = head
         if blocks:
@@ -476,6 +467,7 @@ class EntryTree(BlockList):
         assert self.tail is (blocks[-1] if blocks else NO_TAIL), "the tail is not the last block"
         assert all(block.sealed for block in blocks[:-1]), "a block before the tail is not sealed"
         assert 0 <= self._head <= (blocks[0].count - 1 if blocks else 0), "the first block has no live entry"
+        self.check_spilled()
         deleted, deleted_bytes = self.check_deleted()
         assert self.count == sum(block.count for block in blocks) - self._head - deleted, "count is wrong"
         dead = (seen[0].start_of(self._head) if blocks else 0) + deleted_bytes

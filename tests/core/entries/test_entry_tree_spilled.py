@@ -1,0 +1,96 @@
+"""An entry tree of which blocks are spilled at any time, against the same list of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from crdtstream.core.entries.block import demand_blocks
+from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.entries.packed_block import OpenBlockCache
+from crdtstream.core.entries.spilled import BlockHandle, NotAtOnce
+from tests.core.entries.test_entry_tree import TreeMachine
+from tests.core.spilled_blocks import SlowFile, spill_tree
+from tests.core.trees import ALL, row, rows_of, small_blocks, tree_of
+from tests.effort import examples
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_blocks() -> Iterator[None]:
+    with small_blocks():
+        yield
+
+
+class SpilledTreeMachine(TreeMachine):
+    """All blocks that can be spilled are, now and then."""
+
+    @initialize(open_bytes_max=st.sampled_from([0, 700, 1 << 20]))
+    def begin(self, open_bytes_max: int) -> None:
+        self.open_blocks = OpenBlockCache(open_bytes_max)
+        self.file = SlowFile()
+
+    @rule()
+    def spill(self) -> None:
+        spill_tree(self.tree, self.file, self.open_blocks)
+
+
+SpilledTreeMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+TestSpilledTree = SpilledTreeMachine.TestCase
+
+
+def spilled(entries: int) -> tuple[EntryTree, OpenBlockCache]:
+    tree, open_blocks = tree_of([row((number, 1), number, 40) for number in range(1, entries + 1)]), OpenBlockCache(0)
+    assert spill_tree(tree, SlowFile(), open_blocks) > 1
+    return tree, open_blocks
+
+
+def remove(tree: EntryTree, open_blocks: OpenBlockCache, ranges: list[tuple[int, int]]) -> int:
+    """Remove these with what is demanded for it; returns how many blocks had to be read."""
+    held: dict[BlockHandle, bytes] = {}
+    reads = open_blocks.reads
+    reads.begin(held)
+    try:
+        demand_blocks(tree.spilled_at_ends(ranges))
+    except NotAtOnce as missing:
+        held |= {handle: handle.read() for handle in missing.handles}
+    reads.may_wait = False
+    tree.remove_ranges(ranges)
+    assert (tree.last_id() is None) == (tree.first_id() is None)
+    reads.end()
+    return len(held)
+
+
+@given(st.integers(20, 60), st.sets(st.integers(1, 60), max_size=50), st.booleans())
+def test_what_is_demanded_for_a_removal_is_all_that_it_opens(entries: int, removed: set[int], joined: bool) -> None:
+    tree, open_blocks = spilled(entries)
+    ranges = [(counter, counter) for counter in sorted(removed)]
+    if joined and removed:
+        ranges = [(min(removed), max(removed))]
+        removed = set(range(min(removed), max(removed) + 1))
+    remove(tree, open_blocks, ranges)
+    assert open_blocks.reads.waited == 0
+    tree.check()
+    left = [(number, 1) for number in range(1, entries + 1) if number not in removed]
+    assert [one[0] for one in rows_of(tree.slices(*ALL, -1, False))] == left
+
+
+@given(st.integers(20, 60), st.integers(1, 60))
+def test_a_removal_of_the_oldest_opens_one_block(entries: int, through: int) -> None:
+    tree, open_blocks = spilled(entries)
+    assert remove(tree, open_blocks, [(1, through)]) <= 2
+    assert open_blocks.reads.waited == 0
+    tree.check()
+
+
+def test_the_last_block_that_is_left_is_in_memory() -> None:
+    tree, open_blocks = spilled(60)
+    last = tree.tail.counter_at(0)
+    assert remove(tree, open_blocks, [(counter, counter) for counter in range(last, 61)]) == 1
+    waited = open_blocks.reads.waited
+    assert tree.last_id() == (last - 1, 1) and tree.last_counter() == last - 1
+    assert open_blocks.reads.waited == waited == 0
+    tree.check()
