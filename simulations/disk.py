@@ -11,6 +11,9 @@ first bytes of the next write, or some pages of the next sync, and raises PowerL
 A sync that was told to fail loses the pages that it should have saved and marks them clean, as Linux does: a retry
 would succeed and save nothing.
 
+A file that is open is read as it is now, with or without its name. What is asked at once is there, unless the disk has
+a source of `misses`: then it draws whether it is.
+
 Invariant: a page that is neither dirty nor lost is the same in both states. Pages that a file does not hold are zeros.
 """
 
@@ -124,6 +127,30 @@ class _File:
         assert all(page * PAGE_BYTES < self.size for page in self.pages), "a page lies past the end"
 
 
+class SimulatedFile:
+    """A file of a simulated disk that is open for reading."""
+
+    __slots__ = ("_disk", "_file", "_name")
+
+    def __init__(self, disk: SimulatedDisk, name: str, file: _File) -> None:
+        self._disk = disk
+        self._name = name
+        self._file = file
+
+    def at_once(self, offset: int, length: int) -> bytes | None:
+        misses = self._disk.misses
+        if misses is not None and misses.random() < self._disk.miss_odds:
+            return None
+        return self.read(offset, length)
+
+    def read(self, offset: int, length: int) -> bytes:
+        self._disk.fail_read(self._name)
+        return self._file.read(offset, length)
+
+    def __deepcopy__(self, memo: object) -> SimulatedFile:
+        return self
+
+
 class SimulatedDisk:
     """The disk of one simulated machine; a log is opened on it again after each crash."""
 
@@ -132,10 +159,13 @@ class SimulatedDisk:
         "_durable_names",
         "_files",
         "_power",
+        "_read_fails",
         "_steps_left",
         "_sync_fails",
         "_volume_bytes",
         "capacity_bytes",
+        "miss_odds",
+        "misses",
         "syncs",
         "writes",
     )
@@ -149,6 +179,10 @@ class SimulatedDisk:
         self._durable_names: dict[str, _File] = {}
         self._append_fails = False
         self._sync_fails = False
+        self._read_fails = False
+        # Draws what an open file has not at once; None lets it have everything.
+        self.misses: Random | None = None
+        self.miss_odds = 0.5
         self._power: Random | None = None
         self._steps_left = 0
 
@@ -169,7 +203,7 @@ class SimulatedDisk:
     def heal(self) -> None:
         """Cancel all faults that have not occurred yet."""
         self._power = None
-        self._append_fails = self._sync_fails = False
+        self._append_fails = self._sync_fails = self._read_fails = False
         self.capacity_bytes = None
 
     def _tears(self) -> Random | None:
@@ -201,6 +235,16 @@ class SimulatedDisk:
     def fail_next_sync(self) -> None:
         self._sync_fails = True
 
+    def fail_next_read(self) -> None:
+        """Let the next read of an open file fail."""
+        self._read_fails = True
+
+    def fail_read(self, name: str) -> None:
+        """Fail a read of an open file, if the next one is to fail."""
+        if self._read_fails:
+            self._read_fails = False
+            raise DiskFailed(errno.EIO, f"cannot read {name}: simulated")
+
     def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
         """Flip a bit on the medium: both states change, and no sync restores the bit."""
         file = self._file(name)
@@ -229,6 +273,9 @@ class SimulatedDisk:
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         return self._file(name).read(offset, length)
+
+    def open_file(self, name: str) -> SimulatedFile:
+        return SimulatedFile(self, name, self._file(name))
 
     def create(self, name: str, size_bytes: int) -> None:
         if name in self._files:

@@ -24,12 +24,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from crdtstream.core.entries.spilled import BlockFile
 from crdtstream.protocols import codec
 from crdtstream.protocols import manifest as manifests
 from crdtstream.protocols.manifest import Manifest
 from crdtstream.storage import sections, segment
 from crdtstream.storage.checkpoint import MANIFEST, files_of
-from crdtstream.storage.disk import DiskError, DiskFailed
+from crdtstream.storage.disk import DiskError, DiskFailed, open_path
 
 DESCRIPTION = "backup.json"
 VERSION = 1
@@ -263,6 +264,9 @@ class Frozen:
                 return os.pread(file.fileno(), length, offset)
         except OSError as error:
             raise DiskFailed(error.errno, f"cannot read {path}: {error.strerror}") from error
+
+    def open_file(self, name: str) -> BlockFile:
+        return open_path(os.path.join(self._directory, name))
 
     def sync(self, name: str) -> None:
         """Nothing was written."""

@@ -9,8 +9,11 @@ The port guarantees this, and nothing more:
   lack of space. `truncate` frees what lies behind the new end.
 - `replace` is complete and durable when it returns; after a crash the file has its old content or its new one, and its
   old one after DiskFull.
+- What `open_file` returns reads the file that had the name then, also after the name is deleted or means another file.
+  `at_once` never waits for the disk: it returns None instead, always where a file system cannot tell.
 
-`sync` and `release` may be called from another thread than the other methods. Each file that is written keeps a
+`sync`, `release` and `open_file` may be called from another thread than the other methods, and a file that is open may
+be read on several. Each file that is written keeps a
 descriptor until it is released or deleted; a read opens the file separately, so it never uses a descriptor that is
 closed during the read.
 
@@ -23,9 +26,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from typing import Protocol
+from typing import Final, Protocol
 
 from mypy_extensions import mypyc_attr
+
+from crdtstream.core.entries.spilled import BlockFile
 
 LOCK = ".lock"
 _TEMPORARY = ".new-"
@@ -33,6 +38,8 @@ _TEMPORARY = ".new-"
 _PARTS_MAX = 1024
 _ERRORS_OF_ROOM = (errno.ENOSPC, errno.EDQUOT)
 _ERRORS_OF_SUPPORT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
+# Read only what is in memory; Linux alone has this.
+_NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 
 
 @mypyc_attr(native_class=False)
@@ -69,6 +76,9 @@ class Disk(Protocol):
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Return `length` bytes, or fewer at the end of the file."""
+
+    def open_file(self, name: str) -> BlockFile:
+        """Open a file for reading; it is closed with the last reference to it."""
 
     def create(self, name: str, size_bytes: int) -> None:
         """Create a file of zeros; DiskFull leaves no file behind."""
@@ -140,6 +150,65 @@ def _allocate(descriptor: int, size_bytes: int) -> None:
             raise
         if os.fstat(descriptor).st_size < size_bytes:
             os.ftruncate(descriptor, size_bytes)
+
+
+def _read_all(descriptor: int, offset: int, length: int) -> bytes:
+    data = os.pread(descriptor, length, offset)
+    while len(data) < length:
+        more = os.pread(descriptor, length - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+@mypyc_attr(native_class=False)
+class OpenFile:
+    """A file of a real disk that is open for reading, with or without its name."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._tells = _NOWAIT != 0
+
+    def at_once(self, offset: int, length: int) -> bytes | None:
+        if not self._tells:
+            return None
+        buffer = bytearray(length)
+        try:
+            found = os.preadv(self._descriptor, [buffer], offset, _NOWAIT)
+            # Fewer bytes are in memory, or in the file.
+            if found < length and offset + found < os.fstat(self._descriptor).st_size:
+                return None
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _ERRORS_OF_SUPPORT:
+                raise _disk_error("read", self._path, error) from error
+            self._tells = False
+            return None
+        return bytes(memoryview(buffer)[:found])
+
+    def read(self, offset: int, length: int) -> bytes:
+        try:
+            return _read_all(self._descriptor, offset, length)
+        except OSError as error:
+            raise _disk_error("read", self._path, error) from error
+
+    def __deepcopy__(self, memo: object) -> OpenFile:
+        return self
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+
+def open_path(path: str, directory: int | None = None) -> OpenFile:
+    """Open the file of this path for reading; if a descriptor of its directory is given, it is found there."""
+    name = path if directory is None else os.path.basename(path)
+    try:
+        return OpenFile(path, os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory))
+    except OSError as error:
+        raise _disk_error("open", path, error) from error
 
 
 class RealDisk:
@@ -223,20 +292,14 @@ class RealDisk:
         try:
             descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._directory)
             try:
-                return self._read_all(descriptor, offset, length)
+                return _read_all(descriptor, offset, length)
             finally:
                 os.close(descriptor)
         except OSError as error:
             raise self._error("read", name, error) from error
 
-    def _read_all(self, descriptor: int, offset: int, length: int) -> bytes:
-        data = os.pread(descriptor, length, offset)
-        while len(data) < length:
-            more = os.pread(descriptor, length - len(data), offset + len(data))
-            if not more:
-                break
-            data += more
-        return data
+    def open_file(self, name: str) -> BlockFile:
+        return open_path(os.path.join(self.path, name), self._directory)
 
     def create(self, name: str, size_bytes: int) -> None:
         try:
