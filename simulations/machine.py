@@ -312,6 +312,8 @@ class Machine:
         checkpointer.commit(self.node.context.now_ms)
         self.node.synced(self.log.synced_position)
         self.log.delete(checkpointer.conclude())
+        while checkpointer.lay():
+            pass
         checkpointer.clean()
         self.node.checkpoint_ended(self.node.context.now_ms, "")
         self.room.restore()

@@ -146,6 +146,10 @@ class Node:
     def open_blocks(self) -> OpenBlockCache:
         return self.context.packing.open_blocks
 
+    @property
+    def spills(self) -> bool:
+        return False
+
     def restore(self, manifest: Manifest) -> None:
         """Load what a checkpoint has besides its keys, before `recover`; the keys go to `restore_key`."""
         self.turn.last_position = manifest.begun

@@ -178,7 +178,10 @@ class Saver:
         saved_ms = self._now_ms()
         await on_thread(partial(checkpointer.commit, saved_ms))
         self._node.synced(self._log.synced_position)
-        await self._delete(checkpointer.conclude())
+        segments = checkpointer.conclude()
+        while checkpointer.lay():
+            await asyncio.sleep(0)
+        await self._delete(segments)
         await on_thread(checkpointer.clean)
         self._node.checkpoint_ended(saved_ms, "")
 

@@ -8,10 +8,16 @@ manifest that is replaced atomically; see `sections` and `protocols/manifest`. I
     write      on any thread: packs and writes what the steps have collected
     commit     on any thread, after everything is written: syncs, and replaces the manifest
     conclude   between turns: the new manifest takes effect; then `clean`, on any thread
+    lay        between turns, repeatedly: blocks learn where this checkpoint has their packed forms
 
 A block that is complete in a file and has not grown since is referenced again, not written again. A file is *doomed*
-when less than half of it is in use: its blocks are written to new files, and the next manifest no longer names it; that
-waits while the disk has no room for it.
+when less than two thirds of it are in use, or when it is in an old format: its blocks are written to new files, and the
+next manifest no longer names it; that waits while the disk has no room for it, or when a checkpoint would copy too
+much. Spilled blocks are copied by `write`, without being opened.
+
+The `place` of a block is set when it is captured, because rows of state files name it. Its handle, by which it is
+spilled and read, says where it lies in the checkpoint in force, and so changes only once another is. When a checkpoint
+is given up, the places that it set are invalid, and the handle has the valid one.
 
 Crashes. Before the manifest is replaced, all files that it names are synced, including their directory entries, and so
 is the log up to `through`. Files that no manifest names are deleted afterwards, or at the next start. Nothing is
@@ -31,14 +37,16 @@ import msgpack
 
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.spilled import PLACE_BITS
 from crdtstream.core.streams.deleted_streams import FORGOTTEN
 from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row
-from crdtstream.storage.blocks import PLACE_BITS, BlockImage, BlockPacker, block_parts
+from crdtstream.storage.block_images import BlockImage, BlockPacker, PackedImage, WrittenBlocks, stored_bytes
+from crdtstream.storage.blocks import raw_parts_of
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.log import Log
-from crdtstream.storage.sections import HEADER_BYTES, Draft, Section, write_section
+from crdtstream.storage.sections import HEADER_BYTES, RAW, ROWS, Draft, Section, write_section
 from crdtstream.storage.stored import Stored
 
 MANIFEST = "manifest"
@@ -47,6 +55,12 @@ STATE_PREFIX = "state-"
 
 FILE_BYTES_MAX = 64 << 20
 SECTION_BYTES_MAX = 1 << 20
+
+# What a checkpoint writes again at most from files that are little in use, unless a single file has more.
+COPIED_BYTES_MAX = 256 << 20
+
+# How many blocks get their handles in about a millisecond.
+LAID_A_STEP = 2_000
 
 _PLACES_MAX = 4096
 _REFERENCES_A_UNIT = 32
@@ -78,17 +92,23 @@ def files_of(manifest: Manifest) -> set[str]:
 class CheckpointWriter:
     """Writes rows or blocks to files of one kind, one file after the other; `drafts` are the files that are closed."""
 
-    __slots__ = ("_draft", "_name", "_numbers", "_out", "drafts")
+    __slots__ = ("_draft", "_kind", "_name", "_numbers", "_out", "drafts")
 
-    def __init__(self, name: Callable[[int], str], numbers: Iterator[int], out: list[Section]) -> None:
+    def __init__(self, kind: int, name: Callable[[int], str], numbers: Iterator[int], out: list[Section]) -> None:
+        self._kind = kind
         self._name = name
         self._numbers = numbers
         self._out = out
         self._draft: Draft | None = None
         self.drafts: list[Draft] = []
 
+    def add_rows(self, parts: list[bytes]) -> None:
+        draft = self._open()
+        draft.add_rows(parts)
+        self._emit_if_full(draft)
+
     def add(self, parts: list[bytes]) -> int:
-        """Add a block, or rows; return the place of the block."""
+        """Add a raw block; return its place."""
         draft = self._open()
         place = draft.add(parts)
         self._emit_if_full(draft)
@@ -98,6 +118,13 @@ class CheckpointWriter:
         """Add a block that is to be packed; return its place."""
         draft = self._open()
         place = draft.add_image(image)
+        self._emit_if_full(draft)
+        return place
+
+    def add_packed(self, image: PackedImage) -> int:
+        """Add a block that has its packed form; return its place."""
+        draft = self._open()
+        place = draft.add_packed(image)
         self._emit_if_full(draft)
         return place
 
@@ -113,7 +140,7 @@ class CheckpointWriter:
         draft = self._draft
         if draft is None:
             number = next(self._numbers)
-            draft = self._draft = Draft(self._name(number), number)
+            draft = self._draft = Draft(self._name(number), number, self._kind)
         return draft
 
     def _emit_if_full(self, draft: Draft) -> None:
@@ -142,9 +169,10 @@ class Capture:
         self._kept = kept
         self._first = next(numbers)
         self._out: list[Section] = []
-        self._blocks = CheckpointWriter(block_file, numbers, self._out)
-        self._state = CheckpointWriter(state_file, numbers, self._out)
+        self._blocks = CheckpointWriter(RAW, block_file, numbers, self._out)
+        self._state = CheckpointWriter(ROWS, state_file, numbers, self._out)
         self._packer = msgpack.Packer()
+        self._spills = stored.spills
         self._keys = stored.names()
         self._work = self._capture_all()
 
@@ -182,6 +210,16 @@ class Capture:
         self.live_bytes.update(written)
         self.manifest.block_files = sorted(kept + written)
         self.manifest.state_files = self._state.files()
+
+    def open_files(self, disk: Disk) -> None:
+        """Open the files whose blocks get handles, before the checkpoint is in force."""
+        for draft in self._blocks.drafts:
+            if len(draft.written):
+                draft.written.file = disk.open_file(draft.name)
+
+    def written(self) -> list[WrittenBlocks]:
+        """The blocks that this checkpoint wrote packed, by file."""
+        return [draft.written for draft in self._blocks.drafts if len(draft.written)]
 
     def _capture_all(self) -> Iterator[int]:
         for database, names in self._keys:
@@ -221,19 +259,17 @@ class Capture:
 
     def _keep(self, block: Block, count: int, packs: bool) -> bool:
         """Ensure that the block's first `count` entries are in a file; True if they have to be written."""
-        number = block.place >> PLACE_BITS
-        # A place is valid in a kept file, or in one of this checkpoint; places left by an aborted checkpoint are
-        # neither.
-        if block.stored_count == count:
-            if number in self._kept:
-                self.live_bytes[number] += block.stored_bytes
-                return False
-            if number >= self._first:
-                return False
-        if packs and block.sealed and block.packed_form is None:
+        if self._is_kept(block, count):
+            return False
+        packed_form = block.packed_form
+        if packed_form is not None and (packed_form.packed or packed_form.spilled) and count == block.count:
+            image = PackedImage(block)
+            block.stored_bytes = stored_bytes(image.byte_count)
+            block.place = self._blocks.add_packed(image)
+        elif packs and block.sealed and (packed_form is None or self._spills):
             block.place = self._blocks.add_image(BlockImage(block))
         else:
-            parts = block_parts(block, count)
+            parts = raw_parts_of(block, count)
             block.place = self._blocks.add(parts)
             block.stored_bytes = sum([len(part) for part in parts])
             if not packs:
@@ -241,22 +277,40 @@ class Capture:
         block.stored_count = count
         return True
 
+    def _is_kept(self, block: Block, count: int) -> bool:
+        """True if the block's first `count` entries are in a kept file, or in one of this checkpoint."""
+        number = block.place >> PLACE_BITS
+        if block.stored_count != count or (number not in self._kept and number < self._first):
+            handle = block.handle
+            if handle is None or handle.place >> PLACE_BITS not in self._kept or count != block.count:
+                return False
+            # The place is of a checkpoint that was given up.
+            block.place, block.stored_count, block.stored_bytes = handle.place, count, stored_bytes(handle.length)
+            number = handle.place >> PLACE_BITS
+        if number in self._kept:
+            self.live_bytes[number] += block.stored_bytes
+        return True
+
     def _put(self, rows: list[Row]) -> None:
-        self._state.add([self._packer.pack(row) for row in rows])
+        self._state.add_rows([self._packer.pack(row) for row in rows])
 
 
 class Checkpointer:
     """The checkpoints of one data directory."""
 
-    def __init__(self, disk: Disk, log: Log, stored: Stored, manifest: Manifest | None) -> None:
+    def __init__(self, disk: Disk, log: Log, stored: Stored, manifest: Manifest | None, old: set[int]) -> None:
         self.manifest = manifest
         self.capture: Capture | None = None
         self._disk = disk
         self._log = log
         self._stored = stored
         self._sizes = dict(manifest.block_files) if manifest is not None else {}
-        # The bytes in use of each doomed file.
-        self._doomed: dict[int, int] = {}
+        # The files in formats that are no longer written.
+        self._old = old
+        # The bytes in use of each doomed file, at most.
+        self._doomed = {number: self._sizes[number] for number in old}
+        # What the last checkpoint wrote packed, without handles yet.
+        self._written: list[WrittenBlocks] = []
         self._written_bytes = 0
         self._tail_bytes = 0
         self._next_number = 1 + max((number_of(name) for name in checkpoint_names(disk)), default=0)
@@ -283,7 +337,11 @@ class Checkpointer:
 
     def is_owed(self) -> bool:
         """True if a checkpoint would save something, or rewrite a file that is little used."""
-        return self.log_bytes() > 0 or bool(self._rewritten())
+        sparse = [number for number, live in self._rewritten().items() if self._is_sparse(number, live)]
+        return self.log_bytes() > 0 or len(sparse) > 0
+
+    def _is_sparse(self, number: int, live: int) -> bool:
+        return 3 * live < 2 * self._sizes[number]
 
     # Steps of one checkpoint
 
@@ -292,6 +350,9 @@ class Checkpointer:
         stored = self._stored
         assert stored.can_describe(), "a checkpoint would lose staged chunks"
         assert self._log.last_position == stored.last_position, "a turn is not in the log yet"
+        while self.lay():
+            pass
+        self._packer.spills = stored.spills
         self._bytes_began = self._log.appended_bytes
         manifest = stored.describe(self._log.segment_firsts())
         rewritten = self._rewritten()
@@ -299,15 +360,19 @@ class Checkpointer:
         self.capture = Capture(stored, manifest, self._numbers(), kept)
         return self.capture
 
-    def _rewritten(self) -> set[int]:
-        """The doomed files that fit into half of what the checkpoint leaves free, those with the least in use first."""
+    def _rewritten(self) -> dict[int, int]:
+        """The doomed files that a checkpoint may write again, and what is in use of each, the least first: they fit
+        into half of what it leaves free.
+        """
         room = (self._disk.free_bytes() - self.needed_bytes()) // 2
-        chosen: set[int] = set()
+        copied = 0
+        chosen: dict[int, int] = {}
         for number, live in sorted(self._doomed.items(), key=_live):
             room -= live
-            if room < 0:
+            copied += live
+            if room < 0 or (copied > COPIED_BYTES_MAX and chosen):
                 break
-            chosen.add(number)
+            chosen[number] = live
         return chosen
 
     def _numbers(self) -> Iterator[int]:
@@ -330,6 +395,7 @@ class Checkpointer:
         assert capture.done, "not all keys are captured"
         manifest = capture.manifest
         capture.name_files(self._sizes)
+        capture.open_files(self._disk)
         manifest.saved_ms = saved_ms
         self._disk.sync_directory()
         assert self._log.sync() >= manifest.through
@@ -349,10 +415,22 @@ class Checkpointer:
         self._sizes = dict(capture.manifest.block_files)
         self._tail_bytes = capture.tail_bytes
         live = capture.live_bytes
-        self._doomed = {number: live[number] for number, size in self._sizes.items() if 2 * live[number] < size}
+        self._old = self._old & self._sizes.keys()
+        self._doomed = {n: live[n] for n in self._sizes if self._is_sparse(n, live[n]) or n in self._old}
+        self._written = capture.written()
         self._bytes_before = self._bytes_began
         self._written_bytes = 0
         return self.release()
+
+    def lay(self, count: int = LAID_A_STEP) -> bool:
+        """Let blocks that the last checkpoint wrote packed know where they lie in it; true while there are more. The
+        next checkpoint does what is left.
+        """
+        while self._written and count > 0:
+            count -= self._written[-1].lay(count)
+            if not len(self._written[-1]):
+                self._written.pop()
+        return bool(self._written)
 
     def release(self, yields: bool = False) -> list[str]:
         """Forget the log segments that neither a start nor a peer needs any more, as `conclude` does: peers have caught

@@ -1,18 +1,20 @@
 """The start of a node from its disk: the checkpoint, if there is one, then the log behind it.
 
 The manifest names the checkpoint's files, and checksums cover their whole content. Any corruption stops the start, with
-file and offset, because the log that the checkpoint replaced may be gone.
+file and offset, because the log that the checkpoint replaced may be gone. A region that spills reads packed blocks only
+when they are opened, so corruption of one is found then.
 """
 
 from __future__ import annotations
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.packed_block import BlockDamaged
+from crdtstream.core.entries.spilled import PLACE_BITS
 from crdtstream.protocols.columns import CodecError
 from crdtstream.protocols.manifest import Manifest, UnknownFormat, decode_manifest
 from crdtstream.protocols.rows import Rows
 from crdtstream.protocols.state_rows import StateReader
-from crdtstream.storage.blocks import PLACE_BITS, BlockReader
+from crdtstream.storage.block_files import BlockReader
 from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, block_file, state_file
 from crdtstream.storage.disk import Disk
 from crdtstream.storage.log import Log, open_log
@@ -25,11 +27,11 @@ from crdtstream.storage.stored import Stored
 def open_storage(disk: Disk, stored: Stored, *, salt: int, segment_bytes_max: int) -> tuple[Log, Checkpointer]:
     """Restore `stored` from its disk, and delete files of an unfinished checkpoint."""
     try:
-        manifest = load_checkpoint(disk, stored)
+        manifest, old = load_checkpoint(disk, stored)
         log = replay_log(disk, stored, manifest, salt, segment_bytes_max)
     except BlockDamaged as damaged:
         raise block_damaged(damaged) from damaged
-    checkpointer = Checkpointer(disk, log, stored, manifest)
+    checkpointer = Checkpointer(disk, log, stored, manifest, old)
     checkpointer.clean()
     return log, checkpointer
 
@@ -50,32 +52,32 @@ def block_damaged(damaged: BlockDamaged) -> CheckpointDamaged:
     """The error of a start that has to unpack a damaged block: because a tree was trimmed inside it, or because the log
     removes entries of it.
     """
-    block = damaged.block
+    block, offset = damaged.block, 0
     place = block.place if isinstance(block, Block) else 0
+    if block.handle is not None:
+        place, offset = block.handle.place, block.handle.offset
     number, index = place >> PLACE_BITS, place & ((1 << PLACE_BITS) - 1)
-    return CheckpointDamaged(block_file(number), 0, f"block {index} of the file, {damaged.reason}")
+    return CheckpointDamaged(block_file(number), offset, f"block {index} of the file, {damaged.reason}")
 
 
-def load_checkpoint(disk: Disk, stored: Stored) -> Manifest | None:
+def load_checkpoint(disk: Disk, stored: Stored) -> tuple[Manifest | None, set[int]]:
+    """Restore what the checkpoint has; returns its manifest, and which block files are in an old format."""
     if MANIFEST not in disk.names():
-        return None
+        return None, set()
     manifest = read_manifest(disk)
     stored.restore(manifest)
-    blocks = BlockReader(stored.open_blocks)
+    blocks = BlockReader(disk, stored.open_blocks, stored.spills)
     for number, byte_count in manifest.block_files:
-        name = block_file(number)
-        blocks.begin(name, number, read_version(disk, name, number))
-        for offset, payload in read_sections(disk, name, number, byte_count):
-            blocks.add_section(offset, payload)
+        blocks.read(block_file(number), number, byte_count)
     reader = StateReader(blocks.blocks)
     for number, byte_count in manifest.state_files:
         name = state_file(number)
-        read_version(disk, name, number)
-        for offset, payload in read_sections(disk, name, number, byte_count):
+        version = read_version(disk, name, number)
+        for offset, payload in read_sections(disk, name, number, byte_count, version):
             read_state(name, offset, payload, reader, stored)
     if manifest.state_files:
         read_last_section(state_file(manifest.state_files[-1][0]), reader, stored)
-    return manifest
+    return manifest, blocks.old
 
 
 def read_manifest(disk: Disk) -> Manifest:

@@ -22,6 +22,10 @@ class Stored(Protocol):
     def open_blocks(self) -> OpenBlockCache:
         """What bounds the open blocks, also of those that a checkpoint has packed."""
 
+    @property
+    def spills(self) -> bool:
+        """Whether packed blocks stay on disk, as far as memory is short: a start then reads none."""
+
     def restore(self, manifest: Manifest) -> None:
         """Restore everything in a checkpoint except its keys."""
 

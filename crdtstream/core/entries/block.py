@@ -435,6 +435,10 @@ class Block(Content):
         """How many entries the next call of `checksum` has to hash."""
         return self.count - self._summed
 
+    def take_sum(self, total: int) -> None:
+        """Note the checksum of the whole block, which others have computed."""
+        self._sum, self._summed = total, self.count
+
     def checksum_of(self, low: int, high: int) -> int:
         total = 0
         for index in range(low, high):

@@ -177,9 +177,8 @@ class Content:
         packed = self._fetched(packed_form) if packed_form.spilled else packed_form.packed
         assert packed
         try:
-            columns, data = unfolded(packed_form.open_blocks.codec.unpack(packed), self.count)
-            if packed_form.in_column_layout:
-                data = from_column_layout(data, id_texts(self.ms_base, columns[0], columns[1]))
+            codec, in_layout = packed_form.open_blocks.codec, packed_form.in_column_layout
+            columns, data = unpacked_by(codec, packed, self.count, self.ms_base, in_layout)
             first_ms, first_seq, end = self.ms_base + columns[0][0], columns[1][0], columns[3][self.count - 1]
         except MemoryError:
             raise
@@ -298,15 +297,17 @@ class Codec:
         """The packed form; empty if it does not pay."""
         return worth(self.pack(payload), payload)
 
-    def all_packed(self, payloads: list[bytes]) -> list[bytes]:
-        """The packed form of each, as `packed` makes it. Other threads may run meanwhile; between many short calls they
-        could not, because each call would be over before they wake up.
+    def all_packed(self, payloads: list[bytes], always: bool = False) -> list[bytes]:
+        """The packed form of each, as `packed` makes it, or even where it does not pay. Other threads may run
+        meanwhile; between many short calls they could not, because each call would be over before they wake up.
         """
         if not payloads or not _MANY:
-            return [self.packed(payload) for payload in payloads]
-        given: list[bytes | bytearray | memoryview] = list(payloads)
-        found = self._compressor.multi_compress_to_buffer(given)
-        return [worth(found[at].tobytes(), payload) for at, payload in enumerate(payloads)]
+            found = [self.pack(payload) for payload in payloads]
+        else:
+            given: list[bytes | bytearray | memoryview] = list(payloads)
+            buffers = self._compressor.multi_compress_to_buffer(given)
+            found = [buffers[at].tobytes() for at in range(len(payloads))]
+        return found if always else [worth(form, payload) for form, payload in zip(found, payloads, strict=True)]
 
     def pack(self, data: bytes) -> bytes:
         # A copy, because the compressor's own result keeps the memory that the data could have needed at most.
@@ -377,6 +378,16 @@ class OpenBlockCache:
             assert form is not None and (form.packed or form.spilled) and not block.is_packed, (
                 "a block is wrongly in the cache"
             )
+
+
+def unpacked_by(
+    codec: Codec, packed: bytes, count: int, ms_base: int, in_column_layout: bool
+) -> tuple[list[array[int]], bytes]:
+    """The columns and the entries that this packed form holds; anything may be raised if it holds none."""
+    columns, data = unfolded(codec.unpack(packed), count)
+    if in_column_layout:
+        data = from_column_layout(data, id_texts(ms_base, columns[0], columns[1]))
+    return columns, data
 
 
 def id_texts(ms_base: int, ms: array[int], seq: array[int]) -> list[bytes]:

@@ -20,6 +20,9 @@ from __future__ import annotations
 from typing import Final, Protocol
 from zlib import crc32
 
+# The place of a block is `number << PLACE_BITS | index`: the number of its file, and its own there.
+PLACE_BITS: Final = 40
+
 _NONE_HELD: Final[dict[BlockHandle, bytes]] = {}
 
 
@@ -35,17 +38,24 @@ class BlockFile(Protocol):
 
 class BlockHandle:
     """Where the packed form of a block lies: `length` bytes from `offset` on, whose CRC-32 is `checksum`. It never
-    changes; a block that is written again gets another one.
+    changes; a block that is written again gets another one. `place` is that of the block in the checkpoint.
     """
 
-    __slots__ = ("checksum", "file", "in_column_layout", "length", "offset")
+    __slots__ = ("checksum", "file", "in_column_layout", "length", "offset", "place")
 
-    def __init__(self, file: BlockFile, offset: int, length: int, checksum: int, in_column_layout: bool) -> None:
+    def __init__(
+        self, file: BlockFile, offset: int, length: int, checksum: int, in_column_layout: bool, place: int = 0
+    ) -> None:
         self.file = file
         self.offset = offset
         self.length = length
         self.checksum = checksum
         self.in_column_layout = in_column_layout
+        self.place = place
+
+    def where(self) -> str:
+        number, index = self.place >> PLACE_BITS, self.place & ((1 << PLACE_BITS) - 1)
+        return f"block {index} of the file blocks-{number:08d}, at byte {self.offset}"
 
     def read(self) -> bytes:
         """The packed form, on any thread; `is_whole` says whether it is."""
