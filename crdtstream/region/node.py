@@ -146,10 +146,6 @@ class Node:
     def open_blocks(self) -> OpenBlockCache:
         return self.context.packing.open_blocks
 
-    @property
-    def spills(self) -> bool:
-        return False
-
     def restore(self, manifest: Manifest) -> None:
         """Load what a checkpoint has besides its keys, before `recover`; the keys go to `restore_key`."""
         self.turn.last_position = manifest.begun
@@ -223,10 +219,6 @@ class Node:
     def last_position(self) -> int:
         """The last log position, including all that turns have made so far."""
         return self.turn.last_position
-
-    @property
-    def log_retention_bytes(self) -> int:
-        return self.settings.limits.log_retention_bytes
 
     def is_settled(self) -> bool:
         return self.replica.is_settled()

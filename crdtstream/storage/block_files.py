@@ -15,9 +15,7 @@ packing would not pay.
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
-from typing import Final
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.packed_block import OpenBlockCache
@@ -25,13 +23,12 @@ from crdtstream.core.entries.spilled import PLACE_BITS, BlockFile
 from crdtstream.protocols.columns import CodecError
 from crdtstream.storage.block_heads import HEAD_BYTES, BlockHead, read_head
 from crdtstream.storage.block_images import stored_bytes
-from crdtstream.storage.blocks import OldBlockReader, read_raw, require_size
+from crdtstream.storage.blocks import INDEX, INDEX_BYTES, OldBlockReader, read_raw, require_size
 from crdtstream.storage.disk import Disk
 from crdtstream.storage.recovery import CheckpointDamaged
 from crdtstream.storage.sections import (
     FORMAT_VERSION,
     HEADS,
-    INDEX_BYTES,
     PACKED,
     RAW,
     SectionHead,
@@ -40,8 +37,6 @@ from crdtstream.storage.sections import (
     read_version,
     section_heads,
 )
-
-_INDEX: Final = struct.Struct("<Q")
 
 
 class BlockReader:
@@ -55,6 +50,7 @@ class BlockReader:
         self._disk = disk
         self._open_blocks = open_blocks
         self._spills = spills
+        open_blocks.reads.on = open_blocks.reads.on or spills
 
     def read(self, name: str, number: int, byte_count: int) -> None:
         """Read a file of which the manifest says number and size."""
@@ -101,7 +97,7 @@ class BlockReader:
         if begin > len(payload):
             raise CodecError("a block header is truncated")
         block, after = read_raw(payload, begin)
-        self._add(block, number << PLACE_BITS | int(_INDEX.unpack_from(payload, at)[0]), after - at)
+        self._add(block, number << PLACE_BITS | int(INDEX.unpack_from(payload, at)[0]), after - at)
         return after
 
     def _add_packed(

@@ -20,7 +20,7 @@ from crdtstream.core.entries.packed_block import Codec, folded, unpacked_by
 from crdtstream.core.entries.spilled import PLACE_BITS, BlockFile, BlockHandle
 from crdtstream.core.entries.uint_encoding import widths_of
 from crdtstream.storage.block_heads import HEAD_BYTES, BlockHead
-from crdtstream.storage.blocks import raw_parts
+from crdtstream.storage.blocks import INDEX_BYTES, raw_parts
 from crdtstream.storage.disk import DiskFailed
 
 # After each block that it hashes, the writer's thread rests for so long: the region's would wait for the interpreter.
@@ -64,7 +64,7 @@ class BlockImage:
         columns = [self._ms, self._seq, self._listed, self._ends]
         found = b"".join(raw_parts(self._ms_base, self._counter_base, columns, self._data, len(self._ms)))
         # For checkpoints alone, which look at it once everything is written.
-        self.block.stored_bytes = len(found)
+        self.block.stored_bytes = INDEX_BYTES + len(found)
         return found
 
     def head(self, sums: bool) -> BlockHead:

@@ -52,6 +52,9 @@ _WIDTH_BYTES: Final = 4
 _ROW_BYTES_MIN: Final = 12
 _ROW_BYTES_MAX: Final = 32
 FORM_BYTES: Final = 1
+# The number of a raw block in its file, which stands before it.
+INDEX: Final = struct.Struct("<Q")
+INDEX_BYTES: Final = INDEX.size
 RAW_HEAD_BYTES: Final = _BLOCK.size
 PACKED_HEAD_BYTES: Final = _PACKED_BLOCK.size
 

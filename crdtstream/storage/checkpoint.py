@@ -43,11 +43,11 @@ from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row
 from crdtstream.storage.block_images import BlockImage, BlockPacker, PackedImage, WrittenBlocks, stored_bytes
-from crdtstream.storage.blocks import raw_parts_of
+from crdtstream.storage.blocks import INDEX_BYTES, raw_parts_of
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.log import Log
 from crdtstream.storage.sections import HEADER_BYTES, RAW, ROWS, Draft, Section, write_section
-from crdtstream.storage.stored import Stored
+from crdtstream.storage.stored import Stored, does_spill
 
 MANIFEST = "manifest"
 BLOCKS_PREFIX = "blocks-"
@@ -159,7 +159,9 @@ class CheckpointWriter:
 class Capture:
     """One running checkpoint."""
 
-    def __init__(self, stored: Stored, manifest: Manifest, numbers: Iterator[int], kept: set[int]) -> None:
+    def __init__(
+        self, stored: Stored, manifest: Manifest, numbers: Iterator[int], kept: set[int], old: set[int]
+    ) -> None:
         self.manifest = manifest
         self.live_bytes: dict[int, int] = dict.fromkeys(kept, HEADER_BYTES)
         self.done = False
@@ -167,12 +169,13 @@ class Capture:
         self.tail_bytes = 0
         self._stored = stored
         self._kept = kept
+        self._old = old
         self._first = next(numbers)
         self._out: list[Section] = []
         self._blocks = CheckpointWriter(RAW, block_file, numbers, self._out)
         self._state = CheckpointWriter(ROWS, state_file, numbers, self._out)
         self._packer = msgpack.Packer()
-        self._spills = stored.spills
+        self._spills = does_spill(stored)
         self._keys = stored.names()
         self._work = self._capture_all()
 
@@ -259,7 +262,7 @@ class Capture:
 
     def _keep(self, block: Block, count: int, packs: bool) -> bool:
         """Ensure that the block's first `count` entries are in a file; True if they have to be written."""
-        if self._is_kept(block, count):
+        if self._is_kept(block, count, packs):
             return False
         packed_form = block.packed_form
         if packed_form is not None and (packed_form.packed or packed_form.spilled) and count == block.count:
@@ -271,14 +274,14 @@ class Capture:
         else:
             parts = raw_parts_of(block, count)
             block.place = self._blocks.add(parts)
-            block.stored_bytes = sum([len(part) for part in parts])
+            block.stored_bytes = INDEX_BYTES + sum([len(part) for part in parts])
             if not packs:
                 self.tail_bytes += block.stored_bytes
         block.stored_count = count
         return True
 
-    def _is_kept(self, block: Block, count: int) -> bool:
-        """True if the block's first `count` entries are in a kept file, or in one of this checkpoint."""
+    def _is_kept(self, block: Block, count: int, packs: bool) -> bool:
+        """True if the block's first `count` entries are in a kept file, or in one of this checkpoint, and may stay."""
         number = block.place >> PLACE_BITS
         if block.stored_count != count or (number not in self._kept and number < self._first):
             handle = block.handle
@@ -288,6 +291,9 @@ class Capture:
             block.place, block.stored_count, block.stored_bytes = handle.place, count, stored_bytes(handle.length)
             number = handle.place >> PLACE_BITS
         if number in self._kept:
+            if self._spills and packs and block.sealed and block.handle is None and number not in self._old:
+                # It was the last block of its tree, or did not pay, so it is raw there and cannot be spilled.
+                return False
             self.live_bytes[number] += block.stored_bytes
         return True
 
@@ -352,12 +358,12 @@ class Checkpointer:
         assert self._log.last_position == stored.last_position, "a turn is not in the log yet"
         while self.lay():
             pass
-        self._packer.spills = stored.spills
+        self._packer.spills = does_spill(stored)
         self._bytes_began = self._log.appended_bytes
         manifest = stored.describe(self._log.segment_firsts())
         rewritten = self._rewritten()
         kept = {number for number in self._sizes if number not in rewritten}
-        self.capture = Capture(stored, manifest, self._numbers(), kept)
+        self.capture = Capture(stored, manifest, self._numbers(), kept, self._old)
         return self.capture
 
     def _rewritten(self) -> dict[int, int]:
@@ -447,7 +453,7 @@ class Checkpointer:
         """Return the position up to which the retention limit drops the log for peers; what a restart replays is always
         kept.
         """
-        limit = self._stored.log_retention_bytes
+        limit = self._stored.limits.log_retention_bytes
         assert self.manifest is not None
         return min(self._log.position_within(limit), self.manifest.begun + 1) if limit else 0
 

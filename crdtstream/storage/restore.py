@@ -21,7 +21,7 @@ from crdtstream.storage.log import Log, open_log
 from crdtstream.storage.recovery import CheckpointDamaged
 from crdtstream.storage.sections import read_sections, read_version
 from crdtstream.storage.segment import FormatUnknown
-from crdtstream.storage.stored import Stored
+from crdtstream.storage.stored import Stored, does_spill
 
 
 def open_storage(disk: Disk, stored: Stored, *, salt: int, segment_bytes_max: int) -> tuple[Log, Checkpointer]:
@@ -66,7 +66,7 @@ def load_checkpoint(disk: Disk, stored: Stored) -> tuple[Manifest | None, set[in
         return None, set()
     manifest = read_manifest(disk)
     stored.restore(manifest)
-    blocks = BlockReader(disk, stored.open_blocks, stored.spills)
+    blocks = BlockReader(disk, stored.open_blocks, does_spill(stored))
     for number, byte_count in manifest.block_files:
         blocks.read(block_file(number), number, byte_count)
     reader = StateReader(blocks.blocks)

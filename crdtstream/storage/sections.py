@@ -28,7 +28,7 @@ from crdtstream.storage.block_images import (
     place_head,
     stored_bytes,
 )
-from crdtstream.storage.blocks import RAW_FORMAT
+from crdtstream.storage.blocks import INDEX, RAW_FORMAT
 from crdtstream.storage.checksums import crc32
 from crdtstream.storage.disk import Disk
 from crdtstream.storage.recovery import CheckpointDamaged
@@ -51,12 +51,10 @@ _HEADER: Final = struct.Struct("<8sIQ")
 _CHECKSUM: Final = struct.Struct("<I")
 _OLD_SECTION: Final = struct.Struct("<IQ")
 _SECTION: Final = struct.Struct("<BQI")
-_INDEX: Final = struct.Struct("<Q")
 _MASK: Final = 0xFFFFFFFF
 HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
 SECTION_BYTES: Final = _CHECKSUM.size + _SECTION.size
 OLD_SECTION_BYTES: Final = _OLD_SECTION.size
-INDEX_BYTES: Final = _INDEX.size
 
 
 # Writing
@@ -123,7 +121,7 @@ class Draft:
 
     def add(self, parts: list[bytes]) -> int:
         """Add a raw block; return its place."""
-        self.add_rows([_INDEX.pack(self._count), *parts])
+        self.add_rows([INDEX.pack(self._count), *parts])
         return self._next_place()
 
     def add_image(self, image: BlockImage) -> int:
@@ -184,7 +182,7 @@ def _framed_parts(section: Section, packer: BlockPacker) -> list[bytes]:
             forms.append(packed)
             at += len(packed)
         else:
-            raw += [_INDEX.pack(image.index), image.raw()]
+            raw += [INDEX.pack(image.index), image.raw()]
     for other in section.packed_images:
         packed = other.packed(packer.codec, packer.spills)
         _add_head(draft, place_head(other.head, packed, at))

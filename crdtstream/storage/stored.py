@@ -9,6 +9,12 @@ from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.streams.stream import Stream
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage
+from crdtstream.settings.config import Limits
+
+
+def does_spill(stored: Stored) -> bool:
+    """Whether packed blocks may be on disk alone; a start then reads none."""
+    return stored.limits.hot_bytes_max > 0
 
 
 class Stored(Protocol):
@@ -16,15 +22,15 @@ class Stored(Protocol):
     A checkpoint calls `describe`, then `image` for each of `names`, each between two turns.
     """
 
+    @property
+    def limits(self) -> Limits:
+        """The settings, as they are now."""
+
     # A start
 
     @property
     def open_blocks(self) -> OpenBlockCache:
         """What bounds the open blocks, also of those that a checkpoint has packed."""
-
-    @property
-    def spills(self) -> bool:
-        """Whether packed blocks stay on disk, as far as memory is short: a start then reads none."""
 
     def restore(self, manifest: Manifest) -> None:
         """Restore everything in a checkpoint except its keys."""
@@ -40,10 +46,6 @@ class Stored(Protocol):
     @property
     def last_position(self) -> int:
         """The last position of the log, including records of turns that are not written yet."""
-
-    @property
-    def log_retention_bytes(self) -> int:
-        """The most log bytes kept for peers; 0 keeps everything they need."""
 
     def can_describe(self) -> bool: ...
     def is_settled(self) -> bool:
