@@ -63,6 +63,8 @@ class BlockDamaged(Exception):
         self.block = block
         self.reason = f"the compressed block of {block.count} entries from {first_ms}-{first_seq} on: {reason}"
         advice = "Restart the region: it reads the block from its checkpoint again, or refuses to start and says why"
+        if block.is_spilled():
+            advice = "Restore the stream, or the region, from a backup, or start it with an empty data directory"
         super().__init__(f"damage in {self.reason}. {advice}")
 
 
@@ -197,9 +199,8 @@ class Content:
         except OSError as error:
             raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, str(error)) from error
         if not handle.is_whole(packed):
-            raise BlockDamaged(
-                self, packed_form.first_ms, packed_form.first_seq, "a read failed, or its checksum is wrong"
-            )
+            reason = f"{handle.where()}: a read failed, or its checksum is wrong"
+            raise BlockDamaged(self, packed_form.first_ms, packed_form.first_seq, reason)
         return packed
 
     def is_spilled(self) -> bool:
