@@ -88,6 +88,8 @@ class Machine:
         self.sync_planned = False
         # What this region may use of memory for what it holds; None for as much as it likes.
         self.memory_bytes_max: int | None = None
+        # False while the disk does not answer.
+        self.reads_blocks = True
         self.vouched = 0
         self.volume_bytes: int | None = None
         self.flipped: set[str] = set()
@@ -153,6 +155,18 @@ class Machine:
 
     def perform(self) -> None:
         """Perform what the node asks for until it asks for nothing."""
+        self._perform_turns()
+        while self.reads_blocks and self.read_blocks():
+            self._perform_turns()
+
+    def read_blocks(self) -> bool:
+        """Read the spilled blocks that something waits for; false if nothing does."""
+        wanted = self.node.context.block_reads.drain()
+        for block_read in wanted:
+            block_read.finish(block_read.read())
+        return bool(wanted)
+
+    def _perform_turns(self) -> None:
         ready = self.node.ready()
         while ready is not None:
             self._perform_one(ready)

@@ -31,6 +31,7 @@ from crdtstream.connections.statistics import Statistics, Stopwatch
 from crdtstream.connections.subscriptions import Subscriptions
 from crdtstream.connections.watching import Watches
 from crdtstream.core.effects import Key
+from crdtstream.core.errands import Errands
 from crdtstream.core.merged_ranges import MergedRanges
 from crdtstream.core.packing_walk import PackingWalk
 from crdtstream.core.replica import Replica
@@ -120,6 +121,7 @@ class Context:
         "clock",
         "cluster",
         "draws",
+        "errands",
         "leaving",
         "monitors",
         "notices",
@@ -169,6 +171,7 @@ class Context:
         self.packing = PackingWalk(replica.keyspace)
         self.replica.reads = self.packing.open_blocks.reads
         self.block_reads = BlockReads()
+        self.errands = Errands(replica, self.block_reads)
         self.parking: Parking[Waiter] = Parking()
         self.pause = Pause(standing)
         self.watches = Watches()

@@ -386,7 +386,7 @@ class Replica:
         """Prepare the new runs of this key's groups; call it before another effect on the key."""
         if self.changed.dirty:
             for dirty in [entry for entry in self.changed.dirty if entry[0] == key]:
-                self._acknowledge(dirty)
+                self.acknowledge(dirty)
 
     def acknowledge_all(self) -> None:
         """Prepare the new runs of all dirty groups; call it at the end of a turn."""
@@ -394,18 +394,17 @@ class Replica:
             # A list, because a dictionary would search for its first key behind all that were removed before.
             for dirty in list(self.changed.dirty):
                 if dirty in self.changed.dirty:
-                    self._acknowledge(dirty)
+                    self.acknowledge(dirty)
                     self.budget.ease()
 
-    def _acknowledge(self, dirty: tuple[Key, bytes]) -> None:
-        self.changed.forget_dirty(dirty)
+    def acknowledge(self, dirty: tuple[Key, bytes]) -> None:
+        """Prepare the new runs of a dirty group; raises NotAtOnce before anything changes."""
         key, name = dirty
         stream = self.keyspace.known(key)
         group = None if stream is None else stream.groups.get(name)
-        if stream is None or group is None:
-            return
-        runs = group.new_runs(stream.trees, self.exact_intervals_max)
-        if runs:
+        runs = {} if stream is None or group is None else group.new_runs(stream.trees, self.exact_intervals_max)
+        self.changed.forget_dirty(dirty)
+        if runs and group is not None:
             self._acknowledge_runs(key, name, group.creates, runs)
             self.changed.forget_dirty(dirty)
 

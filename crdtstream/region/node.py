@@ -92,6 +92,7 @@ class Node:
         self.notices = self.exchange.notices
         self.context = Context(self.settings, self.standing, self.replica, self._ports(), self.notices, now_ms)
         self.turn.witness = self.context.notifications
+        self.exchange.arrivals.errands.block_reads = self.context.block_reads
         self.outputs = Outputs(config.fsync == ALWAYS)
         self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
         self.stages = Stages()
@@ -103,8 +104,7 @@ class Node:
         self.statistics = self.context.statistics
         self.clients = self.context.clients
         self.news = self.exchange.news
-        self._synced = 0
-        self._member_changes = 0
+        self._synced = self._member_changes = 0
 
     def _ports(self) -> ClusterPorts:
         """What commands may ask of replication."""
@@ -211,8 +211,7 @@ class Node:
 
     def backup_ended(self, backup: Backup, failure: str = "") -> None:
         """A backup is whole, or it failed; the client that waits for it is told."""
-        backup.failure = failure
-        backup.done = True
+        backup.failure, backup.done = failure, True
         self.serving.wake_keyless()
 
     @property
@@ -472,7 +471,7 @@ class Node:
             self.replica.changed.drain_touched()
         self.serving.resume()
         if self.replica.changed.dirty:
-            self.replica.acknowledge_all()
+            self.serving.acknowledge_all()
 
     def synced(self, position: int) -> None:
         """The log is durable up to this position."""

@@ -17,11 +17,12 @@ THREADS = 8
 
 
 class Fetcher:
-    """The reads of one region; `after` is called after each one that came back."""
+    """The reads of one region; `after` is called after each one that came back, `fail` if what goes on then fails."""
 
-    def __init__(self, block_reads: BlockReads, after: Callable[[], None]) -> None:
+    def __init__(self, block_reads: BlockReads, after: Callable[[], None], fail: Callable[[Exception], None]) -> None:
         self._block_reads = block_reads
         self._after = after
+        self._fail = fail
         self._threads = ThreadPoolExecutor(THREADS, "spilled blocks")
 
     def start(self) -> None:
@@ -31,9 +32,13 @@ class Fetcher:
             running.run_in_executor(self._threads, block_read.read).add_done_callback(partial(self._finish, block_read))
 
     def _finish(self, block_read: BlockRead, read: asyncio.Future[list[bytes]]) -> None:
-        if not read.cancelled():
+        if read.cancelled():
+            return
+        try:
             block_read.finish(read.result())
-            self._after()
+        except Exception as error:
+            self._fail(error)
+        self._after()
 
     def stop(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -100,7 +100,7 @@ class Loop(Turns):
         self._forgotten_given = 0
         around = nullcontext if tracing is None else tracing.checkpoint
         self._saver = Saver(self.node, self.log, checkpointer, room, self._flush, now_ms, self.meters, around)
-        self._fetcher = Fetcher(self.node.context.block_reads, self.schedule)
+        self._fetcher = Fetcher(self.node.context.block_reads, self.schedule, self.fail)
         self._manager = ServiceManager(os.environ.get("NOTIFY_SOCKET", ""))
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._leaves: asyncio.TimerHandle | None = None

@@ -372,10 +372,10 @@ class Block(Content):
     def lower_bound_counter(self, counter: int) -> int:
         """The first index whose counter is >= counter."""
         distance = counter - self._counter_base
-        listed = self._opened_list()
-        if listed is None:
+        if self._listed is None:
             return min(max(distance, 0), self.count)
-        return bisect_left(listed, distance)
+        listed = None if self.is_packed and counter <= self.counter_at(0) else self._opened_list()
+        return 0 if listed is None else bisect_left(listed, distance)
 
     # Columns of the slice [low, high), wide
 

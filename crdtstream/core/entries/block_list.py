@@ -48,6 +48,11 @@ def is_cold(block: Block) -> bool:
     return block.packed_form is not None and block.packed_form.spilled
 
 
+def surely_ends_by(block: Block, counter: int) -> bool:
+    """True if no entry has a higher counter, and that shows without opening the block."""
+    return not block.lists_counters() and block.counter_at(block.count - 1) <= counter
+
+
 def hot_copy(block: Block, low: int) -> Block:
     """The entries of a spilled block from `low` on, in memory."""
     return block.joined([(low, block.count)])
@@ -290,11 +295,17 @@ class BlockList(Extent):
         """The spilled blocks that the removal of these ascending ranges of counters opens: those in which a range
         begins or ends, and the one that becomes the last. Opens none.
         """
-        places = {self._place_of(counter): None for pair in ranges for counter in pair}
+        places: dict[int, None] = {}
+        for low, high in ranges if self._blocks else []:
+            first, last = self._place_of(low), self._place_of(high)
+            if low > self._low_counters[first] and not surely_ends_by(self._blocks[first], low - 1):
+                places[first] = None
+            if high >= self._low_counters[last] and not surely_ends_by(self._blocks[last], high):
+                places[last] = None
         at = self._last_left(ranges)
         if at >= 0:
             places[at] = None
-        return [self._blocks[at] for at in sorted(places) if at < len(self._blocks) and self._blocks[at].is_spilled()]
+        return [self._blocks[at] for at in sorted(places) if self._blocks[at].is_spilled()]
 
     def _place_of(self, counter: int) -> int:
         return max(bisect_right(self._low_counters, counter) - 1, 0)

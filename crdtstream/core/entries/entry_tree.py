@@ -386,6 +386,13 @@ class EntryTree(BlockList):
             before = max(at, before)
         return found
 
+    def overlapping(self, start: EntryId, end: EntryId) -> list[Block]:
+        """The blocks that may hold entries from start to end, both inclusive; opens none."""
+        if start > end:
+            return []
+        first = max(bisect_right(self._low_ids, start) - 1, 0)
+        return self._blocks[first : bisect_right(self._low_ids, end)]
+
     # Checkpoints
 
     def blocks(self) -> tuple[list[Block], int, int]:

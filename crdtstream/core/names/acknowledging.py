@@ -9,6 +9,7 @@ the survivor arrives.
 from __future__ import annotations
 
 from crdtstream.core.effects import Acknowledged
+from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.create import NEVER_RESET
 from crdtstream.core.groups.group import Group
@@ -45,14 +46,43 @@ def _record(stream: Stream, name: bytes, creates: NamedCreates, pieces: dict[int
 def _named_within(tree: EntryTree, register: NameRegister, origin: int, low: EntryId, high: EntryId) -> list[NamedAdd]:
     """The named entries of this tree in (low, high]; it looks at all that live there, or at all names."""
     first = next_id(low) or ID_MAX
-    if tree.count_in(first, high) > len(register):
-        adds = [add for _, some in register.items() for add in some if add.dot[0] == origin]
-        return [add for add in adds if low < add.entry_id <= high and tree.counter_of(add.entry_id)]
+    blocks = tree.overlapping(first, high)
+    if _looks_at_names(blocks, register):
+        return [add for add in _names_between(register, origin, low, high) if tree.counter_of(add.entry_id)]
     found: list[NamedAdd] = []
     for part in tree.slices(first, high, -1, False):
         for index in range(part.low, part.high):
             found += register.adds_with(origin, part.block.id_at(index))
     return found
+
+
+def _looks_at_names(blocks: list[Block], register: NameRegister) -> bool:
+    return sum([block.count for block in blocks]) > len(register)
+
+
+def _names_between(register: NameRegister, origin: int, low: EntryId, high: EntryId) -> list[NamedAdd]:
+    adds = [add for _, some in register.items() for add in some if add.dot[0] == origin]
+    return [add for add in adds if low < add.entry_id <= high]
+
+
+def named_blocks(stream: Stream, effect: Acknowledged) -> list[Block]:
+    """The spilled blocks that `record_runs` opens; opens none."""
+    register = None if stream.producers is None else stream.producers.register
+    if register is None:
+        return []
+    found: list[Block] = []
+    for origin, intervals in effect.runs.items():
+        tree = stream.trees.get(origin)
+        for low, high in intervals if tree is not None else []:
+            found += _opened_within(tree, register, origin, low, high) if tree is not None else []
+    return found
+
+
+def _opened_within(tree: EntryTree, register: NameRegister, origin: int, low: EntryId, high: EntryId) -> list[Block]:
+    blocks = tree.overlapping(next_id(low) or ID_MAX, high)
+    if _looks_at_names(blocks, register):
+        return tree.spilled_with(sorted([add.entry_id for add in _names_between(register, origin, low, high)]))
+    return [block for block in blocks if block.is_spilled()]
 
 
 def is_acknowledged(stream: Stream, name: bytes, group: Group, add: NamedAdd) -> bool:

@@ -1,4 +1,6 @@
-"""Batches from all links: applied at once, or kept until what they lack is there: other batches, or room.
+"""Batches from all links: applied at once, or kept until what they lack is there: other batches, room, or spilled
+blocks that they open (core/errands.py). A batch that waits for blocks is not acknowledged and its link
+stays; later batches of its origin, and those that depend on it, wait behind it, and others go on.
 
 What is kept is bounded, and none of the bounds costs a correct peer its link. Beyond `inbox_bytes_max`, to which the
 windows of many peers may add up, everything is dropped that came over the link that brought most; while the region
@@ -8,6 +10,9 @@ is room, or what waits may wait for that (retry_rounds.py), as after a change of
 
 from __future__ import annotations
 
+from functools import partial
+
+from crdtstream.core.errands import Errands
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader, CodecError
@@ -25,7 +30,19 @@ from crdtstream.status.events import Notice
 class Arrivals:
     """What the links of a region bring; `links` are its sessions, by link."""
 
-    __slots__ = ("_applied", "_asking", "_links", "_news", "_settings", "_turn", "drops", "holding", "inbox")
+    __slots__ = (
+        "_applied",
+        "_asking",
+        "_links",
+        "_news",
+        "_replica",
+        "_settings",
+        "_turn",
+        "drops",
+        "errands",
+        "holding",
+        "inbox",
+    )
 
     def __init__(
         self,
@@ -37,7 +54,9 @@ class Arrivals:
         news: list[Notice],
     ) -> None:
         self._settings = settings
+        self._replica = replica
         self._applied = replica.applied
+        self.errands = Errands(replica)
         self._turn = turn
         self._links = links
         self._news = news
@@ -93,21 +112,28 @@ class Arrivals:
     def apply_passing(self, bytes_max: int | None = None) -> None:
         """Apply what waits and lacks nothing any more; with a limit, until about so many bytes are applied."""
         gate = self.holding if self.holding.lacking else None
-        arrival = self.inbox.next(self._applied.vector, gate)
+        waits = self.errands.awaits if len(self.errands) else None
+        arrival = self.inbox.next(self._applied.vector, gate, waits)
         while arrival is not None:
             self._apply(*arrival)
             if bytes_max is not None:
                 bytes_max -= len(arrival[1])
                 if bytes_max <= 0:
                     return
-            arrival = self.inbox.next(self._applied.vector, gate)
+            waits = self.errands.awaits if len(self.errands) else None
+            arrival = self.inbox.next(self._applied.vector, gate, waits)
 
     def _apply(self, header: BatchHeader, payload: bytes, links: list[int]) -> None:
         """Apply a batch that passed the gates. It may have waited, so if it is invalid, the links that delivered it are
         closed and not the one whose message is being handled.
         """
         try:
-            self._turn.apply(header, payload)
+            if not self._replica.reads.on:
+                self._turn.apply(header, payload)
+            elif not self.errands.run(header.origin, partial(self._turn.apply, header, payload), self.apply_passing):
+                # Nothing of it was applied: it is the first of its origin again.
+                for link in links:
+                    self.inbox.offer(header, payload, self._applied.vector, link)
         except ForgottenContext:
             self._need_state(header, links)
         except CodecError as error:
@@ -146,11 +172,13 @@ class Arrivals:
     def forget(self) -> None:
         """The state was replaced: what waits is sent again over new links."""
         self.inbox = Inbox()
+        self.errands = Errands(self._replica, self.errands.block_reads)
 
     def tick(self, now_ms: int) -> None:
         """Go on with what waited for room, a slice at a time, and ask for what was dropped."""
         limits = self._settings.limits
         self.holding.observe(now_ms)
+        self.errands.tick()
         if self.inbox.waiting_count:
             self.apply_passing(limits.message_bytes_max)
         self.holding.report(now_ms)

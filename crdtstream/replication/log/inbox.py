@@ -4,6 +4,8 @@
     is a dependency missing?                       passes if the local vector descends the batch's context
     is room missing?                               passes if there is room, or if the batch brings no data (holding.py)
 
+One that passes them and needs spilled blocks (core/foreseeing.py) waits here until they were read.
+
 A batch that passes the first two gates may be applied at once, if there is room, so delivery is FIFO within an origin
 and causal across origins. Batches of one origin never overlap, because they are relayed in the bytes that their origin
 made. A batch that begins below the local vector and ends above it, or that begins where a waiting one begins but ends
@@ -18,6 +20,7 @@ Reference: the causal delivery of AntidoteDB (`inter_dc_sub_buf`, `inter_dc_dep_
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from sortedcontainers import SortedDict
@@ -110,11 +113,15 @@ class Inbox:
             held.links.append(link)
             self._held[link] = self._held.get(link, 0) + held.held_bytes
 
-    def next(self, vector: VersionVector, gate: Gate | None = None) -> Arrival | None:
+    def next(
+        self, vector: VersionVector, gate: Gate | None = None, waits: Callable[[int], bool] | None = None
+    ) -> Arrival | None:
         """Remove and return a batch that now passes all gates, of the lowest origin that has one; with room there is no
-        third one.
+        third one. `waits` says of an origin whether its next batch waits for spilled blocks.
         """
         for origin in list(self._queues):
+            if waits is not None and waits(origin):
+                continue
             waiting = self._first_above(origin, vector.get(origin))
             if waiting is not None:
                 header = waiting.arrival[0]

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from crdtstream.core.effects import Batch
+from crdtstream.core.entries.block import demand_blocks
+from crdtstream.core.foreseeing import demanded_by
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols import codec
@@ -69,11 +71,14 @@ class Turn:
             self._add_batch(taken.batch, codec.batch_parts(taken.batch))
 
     def apply(self, header: codec.BatchHeader, payload: bytes) -> None:
-        """Apply a remote batch that passed both gates; raises CodecError or ForgottenContext before anything
-        changes.
+        """Apply a remote batch that passed both gates; raises CodecError, ForgottenContext, or NotAtOnce while it may
+        wait for spilled blocks, before anything changes.
         """
         batch = codec.decode_effects(header, payload)
         screen_batch(batch, self._replica)
+        if self._replica.reads.may_wait:
+            demand_blocks(demanded_by(batch, self._replica.applied))
+            self._replica.reads.may_wait = False
         self.cut()
         self._replica.applied.apply_batch(batch)
         if self.witness is not None and self.witness.on:

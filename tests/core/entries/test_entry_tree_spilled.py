@@ -18,6 +18,9 @@ from tests.core.spilled_blocks import SlowFile, spill_tree
 from tests.core.trees import ALL, row, rows_of, small_blocks, tree_of
 from tests.effort import examples
 
+# Blocks are small.
+pytestmark = pytest.mark.interpreted
+
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_blocks() -> Iterator[None]:

@@ -1,0 +1,105 @@
+"""Errands: work without a client that may need spilled blocks, such as a batch of a peer, a tick, the end of a turn.
+
+An errand changes nothing before all blocks that it needs are there. If some are missing, they are read on a thread, and
+it is run again with what was read, by whoever gave it its name: at once by `then`, or when it is looked at next. If a
+read fails, or brings other bytes than were written, `then` is not called: the errand is tried again at a tick, so that
+a disk in trouble keeps one errand waiting and not the region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Final, Protocol
+
+from crdtstream.core.entries.spilled import BlockHandle, NotAtOnce
+from crdtstream.core.replica import Replica
+
+# What was read is kept for so many ticks, if nobody runs its errand again.
+TICKS_MAX: Final = 50
+
+
+class AwaitedRead(Protocol):
+    """Blocks that are being read; once that is `done`, `held` has their packed forms."""
+
+    handles: list[BlockHandle]
+    held: dict[BlockHandle, bytes]
+    done: bool
+
+
+class ColdReads(Protocol):
+    """The reads of a region (connections/blocks/reads.py)."""
+
+    def begin(self, missing: NotAtOnce, held: dict[BlockHandle, bytes], then: Callable[[], None], /) -> AwaitedRead: ...
+
+
+def nothing() -> None:
+    """For an errand that is looked at again anyway."""
+
+
+class Errands:
+    """The errands of one region that wait for blocks, by name. `failures` counts the reads that did not help."""
+
+    __slots__ = ("_replica", "_ticks", "_waiting", "block_reads", "failures")
+
+    def __init__(self, replica: Replica, block_reads: ColdReads | None = None) -> None:
+        self._replica = replica
+        # None until the region is complete; before, nothing is spilled.
+        self.block_reads = block_reads
+        self.failures = 0
+        self._waiting: dict[Hashable, AwaitedRead] = {}
+        # For how many ticks what was read for an errand has been kept.
+        self._ticks: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def awaits(self, name: Hashable) -> bool:
+        """True while blocks are read for this errand."""
+        block_read = self._waiting.get(name)
+        return block_read is not None and not block_read.done
+
+    def run(self, name: Hashable, work: Callable[[], None], then: Callable[[], None] = nothing) -> bool:
+        """Run an errand; false if it waits for blocks, and has changed nothing."""
+        reads, block_reads = self._replica.reads, self.block_reads
+        if not reads.on or block_reads is None:
+            work()
+            return True
+        if self.awaits(name):
+            return False
+        held = self._pop_held(name)
+        reads.begin(held)
+        try:
+            work()
+        except NotAtOnce as missing:
+            self._waiting[name] = block_reads.begin(missing, held, partial(self._end, name, then))
+            return False
+        finally:
+            reads.end()
+        return True
+
+    def _pop_held(self, name: Hashable) -> dict[BlockHandle, bytes]:
+        self._ticks.pop(name, None)
+        block_read = self._waiting.pop(name, None)
+        held = {} if block_read is None else block_read.held
+        return {handle: packed for handle, packed in held.items() if handle.is_whole(packed)}
+
+    def _end(self, name: Hashable, then: Callable[[], None]) -> None:
+        block_read = self._waiting.get(name)
+        if block_read is None:
+            return
+        if all(handle.is_whole(block_read.held[handle]) for handle in block_read.handles):
+            then()
+        else:
+            self.failures += 1
+
+    def tick(self) -> None:
+        """Drop what was read for errands that nobody runs again."""
+        for name in [name for name, block_read in self._waiting.items() if block_read.done]:
+            self._ticks[name] = self._ticks.get(name, 0) + 1
+            if self._ticks[name] > TICKS_MAX:
+                self.forget(name)
+
+    def forget(self, name: Hashable) -> None:
+        self._waiting.pop(name, None)
+        self._ticks.pop(name, None)

@@ -1,0 +1,85 @@
+"""Which spilled blocks (core/entries/spilled.py) a batch of another origin will open, known before anything of it is
+applied.
+
+Adds open none, because the last block of a tree is in memory. These effects do:
+
+    EntriesRemoved    in each tree the blocks in which its ranges begin or end, and the one that becomes the last
+    StreamDeleted     in each tree the block up to which its context reaches, if entries behind that stay
+    Acknowledged      in a key with names, the blocks in which its runs may hold a named entry
+
+Blocks that are removed as a whole are not opened, and what earlier effects of the batch made is in memory. A removal
+is looked at together with those before it in its batch, because they may leave another block as the last one.
+"""
+
+from __future__ import annotations
+
+from crdtstream.core import effects as fx
+from crdtstream.core.applying import Applied
+from crdtstream.core.effects import Batch, CounterRange, Effect, Key
+from crdtstream.core.entries.block import Block
+from crdtstream.core.names.acknowledging import named_blocks
+from crdtstream.core.streams.stream import Stream
+from crdtstream.core.values.causality import VersionVector
+
+
+def demanded_by(batch: Batch, applied: Applied) -> list[Block]:
+    """The spilled blocks that applying this batch opens; opens none."""
+    foresight = BatchForesight(batch, applied)
+    for at, effect in enumerate(batch.effects):
+        foresight.look(effect, at)
+    return list(foresight.blocks)
+
+
+class BatchForesight:
+    """What is known so far of one batch; a dictionary has each block once, in an order that no hash decides."""
+
+    __slots__ = ("_applied", "_batch", "_removed", "blocks")
+
+    def __init__(self, batch: Batch, applied: Applied) -> None:
+        self.blocks: dict[Block, None] = {}
+        self._batch = batch
+        self._applied = applied
+        # What effects so far remove of each tree, where that reaches its last block.
+        self._removed: dict[tuple[Key, int], list[CounterRange]] = {}
+
+    def look(self, effect: Effect, at: int) -> None:
+        if not isinstance(effect, (fx.EntriesRemoved, fx.StreamDeleted, fx.Acknowledged)):
+            return
+        stream = self._applied.keyspace.databases[effect.key[0]].get(effect.key[1])
+        if stream is None:
+            return
+        if isinstance(effect, fx.Acknowledged):
+            self._add(named_blocks(stream, effect))
+        elif isinstance(effect, fx.EntriesRemoved):
+            for origin, pieces in effect.ranges.items():
+                self._look_at_removal(effect.key, stream, origin, pieces)
+        else:
+            self._look_at_deletion(effect.key, stream, at)
+
+    def _look_at_removal(self, key: Key, stream: Stream, origin: int, pieces: list[CounterRange]) -> None:
+        tree = stream.trees.get(origin)
+        if tree is None or not pieces:
+            return
+        before = self._removed.get((key, origin), [])
+        if before or pieces[-1][1] >= tree.tail.counter_at(0):
+            pieces = self._removed[(key, origin)] = sorted([*before, *pieces])
+        self._add(tree.spilled_at_ends(pieces))
+
+    def _look_at_deletion(self, key: Key, stream: Stream, at: int) -> None:
+        context = self._context_at(at)
+        for origin, tree in stream.trees.items():
+            covered = context.get(origin)
+            if 0 < covered < tree.last_counter():
+                self._look_at_removal(key, stream, origin, [(0, covered)])
+
+    def _context_at(self, at: int) -> VersionVector:
+        """What the origin had seen before this effect."""
+        batch, known = self._batch, self._applied.contexts.get(self._batch.origin)
+        context = VersionVector() if known is None else known.copy()
+        context.merge(batch.context)
+        context.advance(batch.origin, batch.first - 1 + sum([effect.width for effect in batch.effects[:at]]))
+        return context
+
+    def _add(self, blocks: list[Block]) -> None:
+        for block in blocks:
+            self.blocks[block] = None

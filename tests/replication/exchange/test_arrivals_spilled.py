@@ -1,0 +1,119 @@
+"""Batches of peers that open spilled blocks: they wait with their link, and change what they would change anyway."""
+
+from __future__ import annotations
+
+import pytest
+
+from crdtstream.core.digest import digest_replica
+from crdtstream.core.entries.block import BLOCK_ENTRIES
+from crdtstream.core.values.entry_id import LIBERAL
+from crdtstream.scenarios.reply import read_reply
+from crdtstream.settings.config import Limits
+from simulations.cluster import Cluster
+from tests.core.spilled_blocks import SlowFile, spill_all
+
+LIMITS = Limits(peer_timeout_ms=1 << 40, client_idle_s_max=0)
+ENTRIES = 3 * BLOCK_ENTRIES + 10
+LAST_MS = 10_000 + ENTRIES
+
+
+def say(cluster: Cluster, number: int, line: str) -> object:
+    return read_reply(cluster.execute(number, line.encode().split()) or b"")
+
+
+def filled() -> Cluster:
+    """Two regions; region 1 has written two streams, by turns, so that their counters are listed, and a third alone."""
+    cluster = Cluster(2, LIBERAL, limits=LIMITS)
+    cluster.sync()
+    for key in ("a b", "c"):
+        for ms in range(10_001, LAST_MS + 1):
+            turn = [f"XADD {name} {ms}-1 field value-{ms}".encode().split() for name in key.split()]
+            cluster.execute_turn(1, turn)
+        cluster.sync()
+    say(cluster, 1, "XGROUP CREATE c g 0")
+    cluster.sync()
+    return cluster
+
+
+def spill(cluster: Cluster, number: int) -> SlowFile:
+    file, packing = SlowFile(), cluster.node(number).context.packing
+    assert spill_all(cluster.node(number).replica.keyspace, file, packing.open_blocks) > 3
+    return file
+
+
+def waited(cluster: Cluster) -> list[int]:
+    return [cluster.node(number).replica.reads.waited for number in (1, 2)]
+
+
+def contents(cluster: Cluster) -> list[object]:
+    digests = [digest_replica(cluster.node(number).replica) for number in (1, 2)]
+    assert digests[0] == digests[1]
+    return [say(cluster, number, f"XRANGE {key} - +") for key in ("a", "b", "c") for number in (1, 2)]
+
+
+MIDDLE = 10_001 + BLOCK_ENTRIES + 50
+REMOVALS = [
+    [f"XDEL a {MIDDLE}-1"],
+    [f"XDEL c {MIDDLE}-1 {MIDDLE + 300}-1 {LAST_MS}-1"],
+    [f"XTRIM b MINID = {MIDDLE}"],
+    ["XTRIM c MAXLEN = 5"],
+    [f"XDEL c {' '.join(f'{ms}-1' for ms in range(LAST_MS - 20, LAST_MS + 1))}"],
+    [f"XDEL a {ms}-1" for ms in range(LAST_MS, LAST_MS - 300, -1)],
+    ["DEL a", f"XADD a {LAST_MS + 9}-1 f v"],
+    ["XREADGROUP GROUP g one COUNT 300 STREAMS c >", f"XACK c g {MIDDLE}-1 10001-1"],
+]
+
+
+@pytest.mark.parametrize("lines", REMOVALS, ids=range(len(REMOVALS)))
+def test_a_batch_removes_what_is_spilled_without_waiting_once_it_began(lines: list[str]) -> None:
+    outcomes: list[list[object]] = []
+    for spilled in (False, True):
+        cluster = filled()
+        if spilled:
+            spill(cluster, 2)
+        cluster.execute_turn(1, [line.encode().split() for line in lines])
+        cluster.sync()
+        assert waited(cluster) == [0, 0]
+        cluster.check()
+        outcomes.append(contents(cluster))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_batch_waits_for_its_blocks_with_those_behind_it_and_others_go_on() -> None:
+    cluster = filled()
+    spill(cluster, 2)
+    machine, link = cluster.machines[2], cluster.link(1, 2)
+    machine.reads_blocks = False
+    say(cluster, 1, f"XDEL a {MIDDLE}-1")
+    say(cluster, 1, f"XADD b {LAST_MS + 1}-1 f v")
+    cluster.sync()
+    assert cluster.node(2).exchange.waiting()[0] == 2
+    assert say(cluster, 2, "XLEN a") == ENTRIES and say(cluster, 2, "XLEN b") == ENTRIES
+    assert isinstance(say(cluster, 2, "XADD other 1-1 f v"), bytes | str), "its clients go on"
+    cluster.sync()
+    assert say(cluster, 1, "XLEN other") == 1
+    machine.reads_blocks = True
+    machine.perform()
+    cluster.sync()
+    assert cluster.node(2).exchange.waiting()[0] == 0
+    assert say(cluster, 2, "XLEN a") == ENTRIES - 1 and say(cluster, 2, "XLEN b") == ENTRIES + 1
+    assert cluster.link(1, 2) is link and link.open
+    assert waited(cluster) == [0, 0]
+    contents(cluster)
+
+
+def test_a_batch_whose_blocks_cannot_be_read_is_tried_again_at_each_tick() -> None:
+    cluster = filled()
+    file = spill(cluster, 2)
+    whole = bytes(file.data)
+    file.data[:] = bytes(len(whole))
+    say(cluster, 1, f"XDEL a {MIDDLE}-1")
+    for _ in range(3):
+        cluster.sync()
+        cluster.tick(100)
+    assert say(cluster, 2, "XLEN a") == ENTRIES and cluster.node(2).exchange.arrivals.errands.failures > 1
+    file.data[:] = whole
+    cluster.tick(100)
+    cluster.sync()
+    assert say(cluster, 2, "XLEN a") == ENTRIES - 1
+    contents(cluster)
