@@ -122,7 +122,8 @@ class BlockHead:
         block = Block.of_packed(
             self.ms_base, self.counter_base, self.is_listed, self.count, self.byte_count, packed_form
         )
-        if self.is_summed:
+        if self.is_summed and not packed:
+            # Of what is in memory the sum is worked out again, so that it tells what is there.
             block.take_sum(self.total)
         return block
 

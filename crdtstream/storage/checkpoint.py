@@ -262,6 +262,11 @@ class Capture:
 
     def _keep(self, block: Block, count: int, packs: bool) -> bool:
         """Ensure that the block's first `count` entries are in a file; True if they have to be written."""
+        number = block.place >> PLACE_BITS
+        if block.stored_count == count and number in self._kept and (block.handle is not None or not self._spills):
+            # As nearly all blocks are, so it comes first.
+            self.live_bytes[number] += block.stored_bytes
+            return False
         if self._is_kept(block, count, packs):
             return False
         packed_form = block.packed_form

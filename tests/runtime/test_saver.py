@@ -101,6 +101,29 @@ async def test_a_request_is_a_checkpoint(region: Region) -> None:
     assert region.entries() == 100
 
 
+async def test_blocks_of_a_checkpoint_are_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when another checkpoint has deleted them; and a start leaves them there."""
+    monkeypatch.setattr(saver_module, "LOOK_S", 0.001)
+    other = Region(tmp_path / "other", replace(Limits(), checkpoint_log_bytes=0, hot_bytes_max=1))
+    other.add(3_000)
+    saving, replica = other.node.context.saving, other.node.replica
+    tree = next(iter(replica.keyspace.databases[0][b"x"].trees.values()))
+    blocks = tree.blocks()[0][:-1]
+    before = [block.entry_slice(0, block.count) for block in blocks]
+    for _ in range(2):
+        number = saving.request()
+        await other.until(lambda wanted=number: saving.completed(wanted))  # type: ignore[misc]
+        for block in blocks:
+            block.spill(other.node.open_blocks)
+        assert sum(block.is_spilled() for block in blocks) > 8
+        other.node.execute(CLIENT, [b"XTRIM", b"x", b"MAXLEN", b"600"], 1)
+        other.settle()
+    for name in checkpoint_names(other.disk):
+        other.disk.delete(name)
+    assert [block.entry_slice(0, block.count) for block in blocks] == before
+    other.disk.close()
+
+
 async def test_without_a_request_the_length_of_the_log_decides(tmp_path: Path) -> None:
     other = Region(tmp_path / "other", replace(Limits(), checkpoint_log_bytes=20_000))
     other.add(50)
