@@ -16,6 +16,7 @@ from crdtstream.core.values.entry_id import STRICT
 from crdtstream.storage import checkpoint
 from crdtstream.storage.checkpoint import block_file, checkpoint_names, number_of
 from crdtstream.storage.disk import DiskError, DiskFailed, DiskFull
+from crdtstream.storage.recovery import CheckpointDamaged
 from simulations.cluster import Cluster
 from simulations.machine import Machine
 from simulations.portrait import lasting
@@ -319,6 +320,32 @@ def test_a_damaged_block_fails_the_checkpoint_that_copies_it_and_nothing_else() 
     region.checkpoint()
     assert handles(region) != before
     region.node.check()
+
+
+@pytest.mark.parametrize("opened_by", ["trim", "log"])
+@pytest.mark.parametrize("fault", ["bit", "read"])
+def test_a_start_that_opens_a_damaged_block_names_its_file_and_its_number(opened_by: str, fault: str) -> None:
+    cluster = Cluster(1, STRICT, limits=SPILLING)
+    region = cluster.machines[1]
+    for number in range(40):
+        run(cluster, f"XADD x * field value-{number}")
+    if opened_by == "trim":
+        run(cluster, "XTRIM x MAXLEN 38")
+    region.checkpoint()
+    victim = blocks_of(region)[0]
+    handle = victim.handle
+    assert handle is not None
+    if opened_by == "log":
+        run(cluster, "XDEL x {}-{}".format(*victim.id_at(1)))
+    name, index = block_file(handle.place >> PLACE_BITS), handle.place & 0xFFFF
+    region.disk.misses = Random(1)
+    if fault == "bit":
+        region.disk.flip_bit(name, handle.offset + 3)
+    else:
+        region.disk.fail_next_read()
+    text = f"{name} is damaged at byte {handle.offset}: block {index} of the file"
+    with pytest.raises(CheckpointDamaged, match=text):
+        cluster.restart(1)
 
 
 # Crashes
