@@ -27,7 +27,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.streams.references import ids_of, oldest_settled
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.streams.trimming import trimmable
-from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, parse_id, previous_id
 
 CLAIM: Final = b"CLAIM"
 
@@ -42,15 +42,29 @@ def foresee(context: Context, client: Client, command: Command, argv: list[bytes
             foresight(context, client, argv)
         except CommandError:
             return  # the command says so itself
+    if context.replica.changed.dirty and command.name not in OF_READERS:
+        # The first effect on a key is what its groups acknowledge, for which blocks may be missing, too.
+        for at in command.keys.positions(argv):
+            context.replica.acknowledge_key((client.database, argv[at]))
 
 
 def foresee_all(context: Context, client: Client, requests: list[tuple[Command, list[bytes]]]) -> None:
     """The same for the commands of a transaction, of which none may wait once another one had an effect."""
     for command, argv in requests:
         if command.writes:
+            name_ids(context, client, command, argv)
             foresee(context, client, command, argv)
         elif command.group == "stream" and command.function is not None:
             rehearse(context, client, command, argv)
+
+
+def name_ids(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
+    """Have the blocks read of all IDs that a write names."""
+    ids = sorted([entry_id for word in argv[2:] if b"-" in word and (entry_id := parse_id(word, 0)) is not None])
+    for at in command.keys.positions(argv) if ids else ():
+        stream = context.replica.keyspace.find((client.database, argv[at]))
+        if stream is not None:
+            stream.demand(ids)
 
 
 def rehearse(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
@@ -168,6 +182,8 @@ def history(stream: Stream, group: Group, after: EntryId, limit: int, consumer: 
         stream.demand([row.entry_id for row in group.pending.rows(start, ID_MAX, limit, consumer)])
 
 
+# What readers of groups do is no effect on the key.
+OF_READERS: Final = frozenset(("xreadgroup", "xclaim", "xautoclaim", "xack", "xnack"))
 FORESIGHTS: Final[dict[str, Foresight]] = {
     "xadd": adding,
     "xtrim": trimming,

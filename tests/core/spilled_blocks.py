@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from zlib import crc32
 
 from crdtstream.core.entries.block import Block
@@ -19,6 +20,7 @@ class SlowFile:
     def __init__(self) -> None:
         self.data = bytearray()
         self.is_cached = False
+        self.fails = False
         # How many blocks were read, at once or not.
         self.reads = 0
 
@@ -27,6 +29,8 @@ class SlowFile:
 
     def read(self, offset: int, length: int) -> bytes:
         self.reads += 1
+        if self.fails:
+            raise OSError(errno.EIO, "the disk failed")
         return bytes(self.data[offset : offset + length])
 
     def keep(self, block: Block) -> bool:

@@ -26,7 +26,9 @@ class BlockRead:
 
     __slots__ = ("_then", "done", "handles", "held")
 
-    def __init__(self, handles: list[BlockHandle], held: dict[BlockHandle, bytes], then: Callable[[], None]) -> None:
+    def __init__(
+        self, handles: list[BlockHandle], held: dict[BlockHandle, bytes], then: Callable[[], None] | None
+    ) -> None:
         self.handles = handles
         self.held = held
         self.done = False
@@ -40,7 +42,8 @@ class BlockRead:
         """What `read` returned, between two turns."""
         self.held.update(zip(self.handles, found, strict=True))
         self.done = True
-        self._then()
+        if self._then is not None:
+            self._then()
 
 
 def _read(handle: BlockHandle) -> bytes:
@@ -63,8 +66,10 @@ class BlockReads:
         self.read_bytes = 0
         self._of_client: dict[int, BlockRead] = {}
 
-    def begin(self, missing: NotAtOnce, held: dict[BlockHandle, bytes], then: Callable[[], None]) -> BlockRead:
-        """Have these blocks read, too."""
+    def begin(
+        self, missing: NotAtOnce, held: dict[BlockHandle, bytes], then: Callable[[], None] | None = None
+    ) -> BlockRead:
+        """Have these blocks read, too. Who has nothing to do `then` looks whether it is done, in a later turn."""
         block_read = BlockRead(missing.handles, held, then)
         self.wanted.append(block_read)
         self.started += 1

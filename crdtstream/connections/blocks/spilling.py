@@ -18,6 +18,8 @@ from crdtstream.status.availability import Standing
 
 # A walk spills a bit more than it has to, and follows the last one when so much was written: parts of what is allowed.
 SPARE_PARTS: Final = 16
+# Where blocks were left only because they had been read, the next walk follows after so long.
+READ_ON_MS: Final = 1_000
 # A checkpoint is requested once this part of what is allowed is in none, and again after as much was written.
 UNSAVED_PARTS: Final = 2
 
@@ -25,7 +27,17 @@ UNSAVED_PARTS: Final = 2
 class Spilling:
     """What one region spills."""
 
-    __slots__ = ("_appended_bytes", "_asked_bytes", "_saved", "_saving", "_settings", "_standing", "walk")
+    __slots__ = (
+        "_appended_bytes",
+        "_asked_bytes",
+        "_began_ms",
+        "_keyspace",
+        "_saved",
+        "_saving",
+        "_settings",
+        "_standing",
+        "walk",
+    )
 
     def __init__(
         self, settings: Settings, standing: Standing, saving: Saving, keyspace: Keyspace, open_blocks: OpenBlockCache
@@ -34,6 +46,8 @@ class Spilling:
         self._settings = settings
         self._standing = standing
         self._saving = saving
+        self._keyspace = keyspace
+        self._began_ms = 0
         self._appended_bytes = 0
         # What the log had when a checkpoint was requested last.
         self._asked_bytes = 0
@@ -57,7 +71,7 @@ class Spilling:
         if not walk.walking:
             if not self._is_due(target_bytes):
                 return False
-            self._saved = self._saving.ended
+            self._saved, self._began_ms = self._saving.ended, self._keyspace.now_ms
             walk.begin(target_bytes - target_bytes // SPARE_PARTS)
         more = walk.go_on(cost_max)
         self._ask(target_bytes)
@@ -68,8 +82,12 @@ class Spilling:
         walk = self.walk
         if not walk.walks:
             return True
-        news = walk.grown_bytes >= target_bytes // SPARE_PARTS or walk.read_on or self._saved != self._saving.ended
-        return walk.hot_bytes() > target_bytes and news
+        if walk.hot_bytes() <= target_bytes:
+            return False
+        # The first walk did not know how much there is.
+        news = walk.walks == 1 or self._saved != self._saving.ended
+        reads_ended = walk.read_on and abs(self._keyspace.now_ms - self._began_ms) >= READ_ON_MS
+        return news or reads_ended or walk.grown_bytes >= target_bytes // SPARE_PARTS
 
     def _ask(self, target_bytes: int) -> None:
         """Request a checkpoint if much is in none."""

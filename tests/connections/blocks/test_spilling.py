@@ -1,0 +1,84 @@
+"""When a region spills: beyond what is allowed, and with a checkpoint that it asks for in time."""
+
+from __future__ import annotations
+
+from crdtstream.connections.blocks.spilling import Spilling
+from crdtstream.connections.saving import Saving
+from crdtstream.settings.config import Config, Limits
+from crdtstream.settings.live import Settings
+from crdtstream.status.availability import Standing
+from tests.core.test_spill_walk import Region
+
+COST = 1 << 30
+
+
+class Spiller:
+    """The spilling of a region whose log grows as a test says."""
+
+    def __init__(self, allowed_bytes: int) -> None:
+        self.region = Region()
+        limits = Limits(hot_bytes_max=allowed_bytes)
+        settings = Settings(Config("east", 1, "shop", limits=limits))
+        self.standing, self.saving = Standing(), Saving()
+        self.spilling = Spilling(settings, self.standing, self.saving, self.region.keyspace, self.region.cache)
+        self.region.walk = self.spilling.walk
+        self.log_bytes = 0
+
+    def write(self, byte_count: int) -> None:
+        self.log_bytes += byte_count
+        while self.spilling.step(COST, self.log_bytes):
+            pass
+
+    def save(self) -> None:
+        """Take the checkpoint that was asked for."""
+        self.saving.begin()
+        self.region.save()
+        self.saving.end(1, "")
+
+    def count(self) -> int:
+        return sum(block.is_spilled() for block in self.region.tree.blocks()[0])
+
+
+def test_nothing_is_spilled_unless_it_is_asked_for() -> None:
+    spiller = Spiller(0)
+    spiller.region.save()
+    spiller.write(1 << 30)
+    assert spiller.count() == 0 and spiller.spilling.walk.walks == 0 and not spiller.saving.requested
+
+
+def test_a_region_within_what_is_allowed_keeps_all() -> None:
+    spiller = Spiller(1 << 30)
+    spiller.region.save()
+    spiller.write(1)
+    assert spiller.count() == 0 and spiller.spilling.walk.walks == 1
+    spiller.write(1)
+    assert spiller.spilling.walk.walks == 1
+
+
+def test_a_checkpoint_is_asked_for_and_then_blocks_are_spilled() -> None:
+    spiller = Spiller(40_000)
+    spiller.write(100_000)
+    assert spiller.saving.requested and spiller.count() == 0
+    spiller.save()
+    spiller.write(0)
+    assert spiller.count() > 0 and spiller.spilling.walk.hot_bytes() <= 40_000 + spiller.region.tree.tail.held_bytes()
+
+
+def test_it_does_not_walk_again_and_again_where_nothing_can_be_spilled() -> None:
+    spiller = Spiller(1_000)
+    spiller.write(100_000)
+    spiller.write(1)
+    walks = spiller.spilling.walk.walks
+    for _ in range(10):
+        spiller.write(1)
+    assert spiller.spilling.walk.walks == walks
+    spiller.write(1_000)
+    assert spiller.spilling.walk.walks == walks + 1
+
+
+def test_a_region_without_memory_spills_more() -> None:
+    spiller = Spiller(1 << 20)
+    spiller.region.save()
+    assert spiller.spilling.target_bytes() == 1 << 20
+    spiller.standing.memory_short = True
+    assert spiller.spilling.target_bytes() == 1 << 19

@@ -1,0 +1,99 @@
+"""What a walk spills: what a checkpoint has and nobody read, until little enough is in memory."""
+
+from __future__ import annotations
+
+from random import Random
+
+from crdtstream.core.entries.packed_block import OpenBlockCache
+from crdtstream.core.keyspace import Keyspace
+from crdtstream.core.replica import Replica
+from crdtstream.core.spill_walk import SpillWalk
+from tests.core.spilled_blocks import SlowFile
+
+BLOCKS = 8
+KEY = (0, b"x")
+
+
+class Region:
+    """A stream of some full blocks, all of which but the last a checkpoint has."""
+
+    def __init__(self) -> None:
+        self.replica = Replica(1)
+        random = Random(1)
+        for number in range(1, BLOCKS * 4 + 2):
+            self.replica.add_entry(KEY, (number, 0), [b"f", bytes(random.choices(b"0123456789abcdef", k=12_000))])
+        self.keyspace: Keyspace = self.replica.keyspace
+        self.tree = self.keyspace.databases[0][b"x"].trees[1]
+        self.cache = OpenBlockCache(1 << 20)
+        self.walk = SpillWalk(self.keyspace, self.cache)
+        self.file = SlowFile()
+
+    def save(self) -> None:
+        for block in self.tree.resting(0, 100):
+            if block.packed_form is None:
+                block.pack(self.cache)
+            if block.handle is None:
+                assert self.file.keep(block)
+            block.read = False
+
+    def spill(self, target_bytes: int) -> list[bool]:
+        """Walk once; returns which blocks are spilled."""
+        self.walk.begin(target_bytes)
+        while self.walk.go_on(1):
+            pass
+        return [block.is_spilled() for block in self.tree.blocks()[0]]
+
+
+def test_nothing_is_spilled_that_no_checkpoint_has() -> None:
+    region = Region()
+    assert not any(region.spill(0))
+    assert region.walk.bound_bytes == region.walk.walked_bytes == region.walk.hot_bytes() > 0
+
+
+def test_all_but_the_last_block_can_be_spilled() -> None:
+    region = Region()
+    region.spill(0)
+    region.save()
+    spilled = region.spill(0)
+    assert spilled[:-1] == [True] * (len(spilled) - 1) and not spilled[-1]
+    walk = region.walk
+    assert (walk.spilled_blocks, walk.spilled_bytes) == (len(spilled) - 1, len(region.file.data))
+    assert walk.walked_bytes == walk.bound_bytes == region.tree.tail.held_bytes()
+    assert all(block.unsummed() == 0 for block in region.tree.blocks()[0][:-1])
+
+
+def test_no_more_is_spilled_than_was_asked_for() -> None:
+    region = Region()
+    region.save()
+    region.spill(1 << 40)
+    target_bytes = region.walk.hot_bytes() // 2
+    spilled = region.spill(target_bytes)
+    assert 0 < sum(spilled) < len(spilled) - 1
+    assert target_bytes // 2 < region.walk.hot_bytes() <= target_bytes
+
+
+def test_what_was_read_stays_for_another_walk() -> None:
+    region = Region()
+    region.spill(0)
+    region.save()
+    region.tree.blocks()[0][2].read = True
+    spilled = region.spill(0)
+    assert not spilled[2] and sum(spilled) == len(spilled) - 2 and region.walk.read_on
+    assert region.spill(0)[2] and not region.walk.read_on
+
+
+def test_a_first_block_of_which_entries_were_trimmed_stays() -> None:
+    region = Region()
+    region.spill(0)
+    region.save()
+    region.tree.remove_through(2)
+    spilled = region.spill(0)
+    assert not spilled[0] and all(spilled[1:-1])
+
+
+def test_what_was_written_since_a_walk_counts() -> None:
+    region = Region()
+    region.spill(0)
+    before = region.walk.hot_bytes()
+    region.walk.grown_bytes += 1_000
+    assert region.walk.hot_bytes() == before + 1_000

@@ -1,0 +1,199 @@
+"""A region that spills everything between two requests replies as one that keeps all blocks in memory, and waits for no
+disk in the middle of a request.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crdtstream.core.values.entry_id import SEMI_STRICT
+from crdtstream.region.node import Node
+from crdtstream.settings.config import Config, Limits
+from simulations.machine import CLIENT, Machine
+from tests.commands.drawn_requests import Request, common, newest, sent, with_ids
+from tests.core.spilled_blocks import SlowFile, spill_all
+from tests.region.test_serving_bursts import START_MS
+
+# So few entries fill a block.
+VALUE = "v" * 12_000
+ENTRIES = 24
+OPENING = [
+    ["XGROUP", "CREATE", "s", "g", "0", "MKSTREAM"],
+    ["XGROUP", "CREATE", "s", "h", "0"],
+    *[["XADD", "s", f"{number}-1", "f", f"{number} {VALUE}"] for number in range(10, 10 + ENTRIES)],
+]
+IDS = [f"{number}-1" for number in range(10, 10 + ENTRIES)]
+IDLE = st.sampled_from(["0", "5"])
+READS: list[st.SearchStrategy[Request]] = [
+    st.sampled_from(
+        [
+            ["XRANGE", "s", "-", "+"],
+            ["XREVRANGE", "s", "+", "-", "COUNT", "3"],
+            ["XRANGE", "s", "(14-1", "22-1", "COUNT", "5"],
+            ["XREAD", "COUNT", "7", "STREAMS", "s", "11-1"],
+            ["XREAD", "STREAMS", "s", "t", "30-1", "0"],
+            ["XINFO", "STREAM", "s", "FULL"],
+            ["XINFO", "GROUPS", "s"],
+            ["XPENDING", "s", "g", "-", "+", "10"],
+            ["XLEN", "s"],
+            ["XTRIM", "s", "MAXLEN", "9"],
+            ["XTRIM", "s", "MINID", "20-1"],
+            ["XGROUP", "SETID", "s", "g", "18-1"],
+            ["COPY", "s", "t"],
+            ["RENAME", "t", "w"],
+            ["DEL", "t"],
+        ]
+    )
+]
+
+
+class Twin:
+    """A node that spills, if it is given a file, and what it replied."""
+
+    def __init__(self, file: SlowFile | None) -> None:
+        limits = Limits(stream_node_entries_max=3)
+        config = Config(name="east", region=1, cluster="c", id_mode=SEMI_STRICT, incarnation=0, limits=limits)
+        self.node: Node = Machine(config, START_MS).node
+        self.file = file
+        # How many blocks were waited for in the middle of a request.
+        self.waited = 0
+
+    def ask(self, words: Request) -> bytes:
+        node = self.node
+        if self.file is not None:
+            spill_all(node.replica.keyspace, self.file, node.open_blocks)
+        before = node.replica.reads.waited
+        node.execute(CLIENT, [word.encode() for word in words], START_MS + 100)
+        reply = self.drain()
+        while not reply and node.context.block_reads.wanted:
+            for read in node.context.block_reads.drain():
+                read.finish(read.read())
+            reply = self.drain()
+        self.waited += node.replica.reads.waited - before
+        node.check()
+        return reply
+
+    def drain(self) -> bytes:
+        reply = b""
+        while (ready := self.node.ready()) is not None:
+            reply += b"".join(data for client_id, data in ready.replies if client_id == CLIENT)
+        return reply
+
+
+requests = st.lists(st.one_of(common(IDLE, st.just("*")) + newest(IDLE) + READS), min_size=1, max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(requests, st.booleans())
+def test_a_region_that_spills_replies_as_one_that_does_not(drawn: list[Request], as_transaction: bool) -> None:
+    file = SlowFile()
+    plain, spilling = Twin(None), Twin(file)
+    for words in OPENING:
+        assert spilling.ask(words) == plain.ask(words)
+    assert spilling.ask(["XRANGE", "s", "-", "+"]).count(VALUE.encode()) == ENTRIES and file.reads > 3
+    plain.ask(["XRANGE", "s", "-", "+"])
+    asked = [sent(with_ids(words, IDS)) for words in drawn]
+    for words in [["MULTI"], *asked, ["EXEC"]] if as_transaction else asked:
+        assert spilling.ask(words) == plain.ask(words), words
+    assert spilling.ask(["XRANGE", "s", "-", "+"]) == plain.ask(["XRANGE", "s", "-", "+"])
+    assert spilling.waited == 0
+    counted = [(twin.node.statistics.hits, twin.node.statistics.misses) for twin in (plain, spilling)]
+    assert counted[0] == counted[1]
+    assert plain.node.statistics.tally("xrange").calls == spilling.node.statistics.tally("xrange").calls
+
+
+class Waiting:
+    """A region in which a client's XRANGE waits for a block; OTHER is another client."""
+
+    OTHER = 77
+
+    def __init__(self) -> None:
+        self.file = SlowFile()
+        self.twin = Twin(self.file)
+        self.node = self.twin.node
+        for words in OPENING:
+            self.twin.ask(words)
+        spill_all(self.node.replica.keyspace, self.file, self.node.open_blocks)
+        self.node.connect(self.OTHER, "127.0.0.1:77", START_MS)
+
+    def send(self, client: int, line: str) -> dict[int, bytes]:
+        self.node.execute(client, line.encode().split(), START_MS + 100)
+        return self.replies()
+
+    def replies(self) -> dict[int, bytes]:
+        found: dict[int, bytes] = {}
+        while (ready := self.node.ready()) is not None:
+            for client_id, data in ready.replies:
+                found[client_id] = found.get(client_id, b"") + data
+            self.closing = ready.closing
+        return found
+
+    def read(self) -> dict[int, bytes]:
+        """What clients are told once the disk has answered."""
+        for block_read in self.node.context.block_reads.drain():
+            block_read.finish(block_read.read())
+        return self.replies()
+
+
+def test_others_are_served_while_one_waits_for_a_block() -> None:
+    region = Waiting()
+    assert region.send(CLIENT, "XRANGE s 10-1 10-1") == {}
+    assert region.send(region.OTHER, "PING") == {region.OTHER: b"+PONG\r\n"}
+    assert region.send(CLIENT, "PING") == {}
+    assert region.read()[CLIENT].endswith(b"+PONG\r\n")
+
+
+def test_a_request_that_waits_for_a_block_is_no_blocked_client() -> None:
+    region = Waiting()
+    region.send(CLIENT, "XRANGE s 10-1 10-1")
+    assert region.send(region.OTHER, f"CLIENT UNBLOCK {CLIENT}") == {region.OTHER: b":0\r\n"}
+    assert region.node.context.blocked_clients() == 0
+    assert region.read()[CLIENT].startswith(b"*1\r\n")
+
+
+def test_a_client_that_sends_no_more_gets_its_reply_before_it_is_closed() -> None:
+    region = Waiting()
+    region.send(CLIENT, "XRANGE s 10-1 10-1")
+    region.node.ended(CLIENT)
+    assert region.replies() == {}
+    assert region.read()[CLIENT].startswith(b"*1\r\n") and region.closing == [CLIENT]
+
+
+def test_a_client_that_left_meanwhile_is_no_fault() -> None:
+    region = Waiting()
+    region.send(CLIENT, "XRANGE s 10-1 10-1")
+    region.node.disconnect(CLIENT)
+    assert region.read() == {}
+    region.node.check()
+
+
+def test_a_block_that_is_damaged_is_an_error_for_its_reader_only() -> None:
+    region = Waiting()
+    region.file.data[:] = bytes(len(region.file.data))
+    region.send(CLIENT, "XRANGE s 10-1 10-1")
+    assert region.read()[CLIENT].startswith(b"-ERR internal error: BlockDamaged in xrange")
+    assert region.send(CLIENT, "XLEN s") == {CLIENT: b":%d\r\n" % ENTRIES}
+
+
+def test_a_blocked_reader_waits_for_blocks_that_become_wanted() -> None:
+    region = Waiting()
+    before = region.node.replica.reads.waited
+    region.send(CLIENT, "XGROUP SETID s g $")
+    assert region.send(CLIENT, "XREADGROUP GROUP g c COUNT 2 BLOCK 0 STREAMS s >") == {}
+    region.send(region.OTHER, "XGROUP SETID s g 9")
+    region.send(region.OTHER, "XADD s * f v")
+    assert CLIENT in region.node.context.parking.waiters
+    assert region.read()[CLIENT].count(VALUE.encode()) == 2
+    assert region.node.replica.reads.waited == before
+
+
+def test_a_blocked_reader_whose_time_ends_while_blocks_are_read_gets_them() -> None:
+    region = Waiting()
+    region.send(CLIENT, "XGROUP SETID s g $")
+    region.send(CLIENT, "XREADGROUP GROUP g c COUNT 2 BLOCK 50 STREAMS s >")
+    region.send(region.OTHER, "XGROUP SETID s g 9")
+    region.send(region.OTHER, "XADD s * f v")
+    region.node.tick(START_MS + 1_000)
+    assert region.replies() == {}
+    assert region.read()[CLIENT].count(VALUE.encode()) == 2
