@@ -2,8 +2,9 @@
 
 Most commands read before they write, and then what they lack is raised in the middle of them, with nothing changed yet.
 Here are those that write first, and EXEC, which has all commands of a transaction look before the first of them runs:
-those that only read do so, and their replies are dropped. Nothing here has an effect, and what it overlooks is read
-without waiting for it, and counted.
+those that only read do so, and their replies are dropped. They look at the state before the transaction: what a command
+needs only because of what another one does is overlooked. What is overlooked is read without waiting for it, and
+counted.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from crdtstream.commands.claiming import live_rows
 from crdtstream.commands.group_reading import NEW, read_after
 from crdtstream.commands.pending_entries import ATTEMPTS_PER_COUNT, AutoclaimOptions, parse_claimed_ids
 from crdtstream.commands.read_options import NO_CLAIM, parse_read
-from crdtstream.commands.removing import NamedIds, surplus_to_remove
+from crdtstream.commands.removing import NamedIds, ranges_of, surplus_to_remove
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context
-from crdtstream.core.effects import Key
+from crdtstream.core.effects import CounterRange, Key
+from crdtstream.core.entries.block import demand_blocks
 from crdtstream.core.groups.group import Group
 from crdtstream.core.streams.references import ids_of, oldest_settled
 from crdtstream.core.streams.stream import Stream
@@ -113,26 +115,50 @@ def read_trimmed(context: Context, key: Key, options: TrimOptions, added: int) -
         oldest_settled(stream, end or ID_MIN, surplus, context.replica.is_alone())
         return
     ranges = trimmable(stream, stream.length - surplus)
+    demand_ends(stream, ranges)
     if options.references == DELREF:
         ids_of(stream, ranges)
 
 
+def demand_ends(stream: Stream, ranges: dict[int, list[CounterRange]]) -> None:
+    """Have the blocks read that the removal of these counters opens."""
+    demand_blocks(
+        [block for origin, pieces in ranges.items() for block in stream.trees[origin].spilled_at_ends(pieces)]
+    )
+
+
 def removing(context: Context, client: Client, argv: list[bytes]) -> None:
-    demand(context, client, argv[1], arguments.parse_entry_ids(argv, 2))
+    demand_removed(context, client, argv[1], arguments.parse_entry_ids(argv, 2))
 
 
 def removing_some(context: Context, client: Client, argv: list[bytes]) -> None:
-    demand(context, client, argv[1], NamedIds(argv, 2).ids())
+    demand_removed(context, client, argv[1], NamedIds(argv, 2).ids())
 
 
 def acknowledging(context: Context, client: Client, argv: list[bytes]) -> None:
-    demand(context, client, argv[1], NamedIds(argv, 3).ids())
+    demand_removed(context, client, argv[1], NamedIds(argv, 3).ids())
+
+
+def demand_removed(context: Context, client: Client, name: bytes, ids: list[EntryId]) -> None:
+    stream = context.replica.keyspace.find((client.database, name))
+    if stream is not None:
+        ascending = sorted({*ids})
+        stream.demand(ascending)
+        counters, _ = stream.counters_of(ascending)
+        demand_ends(stream, {origin: ranges_of(found) for origin, found in counters.items()})
 
 
 def demand(context: Context, client: Client, name: bytes, ids: list[EntryId]) -> None:
     stream = context.replica.keyspace.find((client.database, name))
     if stream is not None:
         stream.demand(sorted(ids))
+
+
+def copying(context: Context, client: Client, argv: list[bytes]) -> None:
+    """All of the stream, of which no more is copied than a setting allows."""
+    stream = context.replica.keyspace.find((client.database, argv[1]))
+    if stream is not None and stream.length <= context.limits.copy_entries_max:
+        demand_blocks([block for tree in stream.trees.values() for block in tree.blocks()[0] if block.is_spilled()])
 
 
 # Groups
@@ -167,7 +193,22 @@ def group_reading(context: Context, client: Client, argv: list[bytes]) -> None:
             continue
         if options.claim_ms != NO_CLAIM:
             stream.demand(sorted([row.entry_id for row in live_rows(context, stream, group, options.claim_ms, -1)]))
-        group.next_entries(stream.chains, options.count)
+        # Each command of a transaction reads on behind the one before.
+        times = 1 if client.transaction is None else len(client.transaction.requests)
+        group.next_entries(stream.chains, options.count * times)
+
+
+def deleting_consumer(context: Context, client: Client, argv: list[bytes]) -> None:
+    """What was pending for the consumer is acknowledged, up to what is pending for others."""
+    pair = found(context, (client.database, argv[2]), argv[3])
+    if pair is None:
+        return
+    stream, group = pair
+    for origin, tree in stream.trees.items():
+        delivered, own = group.delivered.get(origin), {*group.pending.ids(origin, argv[4])}
+        ends = [] if delivered is None else [high for _, high in delivered.pairs()]
+        first = next((entry_id for entry_id in group.pending.ids(origin, None) if entry_id not in own), ID_MAX)
+        demand_blocks(tree.spilled_with(sorted([*ends, first])))
 
 
 def reads_first(argv: list[bytes]) -> bool:
@@ -190,7 +231,12 @@ FORESIGHTS: Final[dict[str, Foresight]] = {
     "xdel": removing,
     "xdelex": removing_some,
     "xackdel": acknowledging,
+    "copy": copying,
+    "move": copying,
+    "rename": copying,
+    "renamenx": copying,
     "xclaim": claiming,
     "xautoclaim": autoclaiming,
     "xreadgroup": group_reading,
+    "xgroup|delconsumer": deleting_consumer,
 }

@@ -97,7 +97,8 @@ def test_a_region_that_spills_replies_as_one_that_does_not(drawn: list[Request],
     for words in [["MULTI"], *asked, ["EXEC"]] if as_transaction else asked:
         assert spilling.ask(words) == plain.ask(words), words
     assert spilling.ask(["XRANGE", "s", "-", "+"]) == plain.ask(["XRANGE", "s", "-", "+"])
-    assert spilling.waited == 0
+    # What a command of a transaction needs because of another one is not foreseen.
+    assert spilling.waited == 0 or (as_transaction and len(drawn) > 1)
     counted = [(twin.node.statistics.hits, twin.node.statistics.misses) for twin in (plain, spilling)]
     assert counted[0] == counted[1]
     assert plain.node.statistics.tally("xrange").calls == spilling.node.statistics.tally("xrange").calls
