@@ -26,9 +26,7 @@ class BlockRead:
 
     __slots__ = ("_then", "done", "handles", "held")
 
-    def __init__(
-        self, handles: list[BlockHandle], held: dict[BlockHandle, bytes], then: Callable[[], None] | None
-    ) -> None:
+    def __init__(self, handles: list[BlockHandle], held: dict[BlockHandle, bytes], then: Callable[[], None]) -> None:
         self.handles = handles
         self.held = held
         self.done = False
@@ -42,8 +40,7 @@ class BlockRead:
         """What `read` returned, between two turns."""
         self.held.update(zip(self.handles, found, strict=True))
         self.done = True
-        if self._then is not None:
-            self._then()
+        self._then()
 
 
 def _read(handle: BlockHandle) -> bytes:
@@ -66,10 +63,8 @@ class BlockReads:
         self.read_bytes = 0
         self._of_client: dict[int, BlockRead] = {}
 
-    def begin(
-        self, missing: NotAtOnce, held: dict[BlockHandle, bytes], then: Callable[[], None] | None = None
-    ) -> BlockRead:
-        """Have these blocks read, too. Who has nothing to do `then` looks whether it is done, in a later turn."""
+    def begin(self, missing: NotAtOnce, held: dict[BlockHandle, bytes], then: Callable[[], None]) -> BlockRead:
+        """Have these blocks read, too."""
         block_read = BlockRead(missing.handles, held, then)
         self.wanted.append(block_read)
         self.started += 1
