@@ -23,7 +23,8 @@ from crdtstream.storage.block_heads import HEAD_BYTES, BlockHead
 from crdtstream.storage.blocks import INDEX_BYTES, raw_parts
 from crdtstream.storage.disk import DiskFailed
 
-# After each block that it hashes, the writer's thread rests for so long: the region's would wait for the interpreter.
+# After so many entries that it hashes, the writer's thread rests: the region's would wait for the interpreter.
+_HASHED_ENTRIES: Final = 256
 _REST_S: Final = 0.00002
 
 
@@ -67,14 +68,13 @@ class BlockImage:
         self.block.stored_bytes = INDEX_BYTES + len(found)
         return found
 
-    def head(self, sums: bool) -> BlockHead:
+    def head(self, packer: BlockPacker) -> BlockHead:
         head = BlockHead(len(self._ms), len(self._data), self._ms_base, self._counter_base)
         head.set_first(self._ms_base + self._ms[0], self._seq[0], self._listed)
         head.index = self.index
         head.take_sum_of(self.block)
-        if sums and not head.is_summed:
-            columns = [self._ms, self._seq, self._listed, self._ends]
-            set_sum(head, columns, self._data)
+        if packer.spills and not head.is_summed:
+            packer.add_sum(head, [self._ms, self._seq, self._listed, self._ends], self._data)
         return head
 
 
@@ -93,18 +93,18 @@ class PackedImage:
         assert self._packed or self._handle is not None
         self.byte_count = len(self._packed) if handle is None or self._packed else handle.length
 
-    def packed(self, codec: Codec, sums: bool) -> bytes:
+    def packed(self, packer: BlockPacker) -> bytes:
         """The packed form, on the writer's thread."""
         packed = self._packed if self._handle is None else read_whole(self._handle)
         head = self.head
-        if sums and not head.is_summed:
+        if packer.spills and not head.is_summed:
             try:
-                columns, data = unpacked_by(codec, packed, head.count, head.ms_base, head.in_column_layout)
+                columns, data = unpacked_by(packer.codec, packed, head.count, head.ms_base, head.in_column_layout)
             except MemoryError:
                 raise
             except Exception:  # its sum stays unknown, so a digest opens the block, and says what is wrong with it
                 return packed
-            set_sum(head, columns, data)
+            packer.add_sum(head, columns, data)
         return packed
 
 
@@ -117,24 +117,28 @@ def read_whole(handle: BlockHandle) -> bytes:
     return packed
 
 
-def set_sum(head: BlockHead, columns: list[array[int]], data: bytes) -> None:
-    head.total = Block.of_kept(head.ms_base, head.counter_base, columns, data).checksum()
-    head.is_summed = True
-    time.sleep(_REST_S)
-
-
 class BlockPacker:
     """Packs blocks, on one thread; `spills` says whether the region does."""
 
-    __slots__ = ("codec", "spills")
+    __slots__ = ("_hashed", "codec", "spills")
 
     def __init__(self, spills: bool = False) -> None:
         self.codec = Codec()
         self.spills = spills
+        self._hashed = 0
 
     def pack(self, images: list[BlockImage]) -> list[bytes]:
         """The packed forms; empty for those that are to stay raw."""
         return self.codec.all_packed([image.payload() for image in images], self.spills)
+
+    def add_sum(self, head: BlockHead, columns: list[array[int]], data: bytes) -> None:
+        """Work out the sum of these entries."""
+        head.total = Block.of_kept(head.ms_base, head.counter_base, columns, data).checksum()
+        head.is_summed = True
+        self._hashed += head.count
+        if self._hashed >= _HASHED_ENTRIES:
+            self._hashed = 0
+            time.sleep(_REST_S)
 
 
 class WrittenBlocks:

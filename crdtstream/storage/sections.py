@@ -44,7 +44,7 @@ PACKED: Final = 2
 HEADS: Final = 3
 
 # Heads are written at the end of a file, and in between when there are so many.
-HEADS_BYTES_MAX: Final = 1 << 20
+HEADS_BYTES_MAX = 1 << 20
 
 _MAGIC: Final = b"CRDTSEC\n"
 _HEADER: Final = struct.Struct("<8sIQ")
@@ -176,7 +176,7 @@ def _framed_parts(section: Section, packer: BlockPacker) -> list[bytes]:
     at = draft.byte_count + SECTION_BYTES
     for image, packed in zip(section.images, packer.pack(section.images), strict=True):
         if packed:
-            head = image.head(packer.spills)
+            head = image.head(packer)
             _add_head(draft, place_head(head, packed, at))
             draft.written.add(image.block, head)
             forms.append(packed)
@@ -184,7 +184,7 @@ def _framed_parts(section: Section, packer: BlockPacker) -> list[bytes]:
         else:
             raw += [INDEX.pack(image.index), image.raw()]
     for other in section.packed_images:
-        packed = other.packed(packer.codec, packer.spills)
+        packed = other.packed(packer)
         _add_head(draft, place_head(other.head, packed, at))
         draft.written.add(other.block, other.head)
         forms.append(packed)

@@ -20,6 +20,8 @@ from __future__ import annotations
 from typing import Final, Protocol
 from zlib import crc32
 
+from mypy_extensions import mypyc_attr
+
 # The place of a block is `number << PLACE_BITS | index`: the number of its file, and its own there.
 PLACE_BITS: Final = 40
 
@@ -36,6 +38,7 @@ class BlockFile(Protocol):
         """These bytes, on any thread."""
 
 
+@mypyc_attr(acyclic=True)
 class BlockHandle:
     """Where the packed form of a block lies: `length` bytes from `offset` on, whose CRC-32 is `checksum`. It never
     changes; a block that is written again gets another one. `place` is that of the block in the checkpoint.
