@@ -17,15 +17,19 @@ from crdtstream.commands.adding import TrimOptions, parse_add, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF
 from crdtstream.commands.claiming import live_rows
 from crdtstream.commands.group_reading import NEW, read_after
+from crdtstream.commands.integers import integer
 from crdtstream.commands.pending_entries import ATTEMPTS_PER_COUNT, AutoclaimOptions, parse_claimed_ids
 from crdtstream.commands.read_options import NO_CLAIM, parse_read
+from crdtstream.commands.releasing import NackOptions
 from crdtstream.commands.removing import NamedIds, ranges_of, surplus_to_remove
+from crdtstream.commands.renaming import swapped
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.block import demand_blocks
 from crdtstream.core.groups.group import Group
+from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.streams.references import ids_of, oldest_settled
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.streams.trimming import trimmable
@@ -56,6 +60,8 @@ def foresee_all(context: Context, client: Client, requests: list[tuple[Command, 
         if command.writes:
             name_ids(context, client, command, argv)
             foresee(context, client, command, argv)
+        elif command.name == "dump":
+            copying(context, client, argv)
         elif command.group == "stream" and command.function is not None:
             rehearse(context, client, command, argv)
 
@@ -223,6 +229,30 @@ def history(stream: Stream, group: Group, after: EntryId, limit: int, consumer: 
         stream.demand([row.entry_id for row in group.pending.rows(start, ID_MAX, limit, consumer)])
 
 
+def releasing(context: Context, client: Client, argv: list[bytes]) -> None:
+    demand(context, client, argv[1], NackOptions(argv).ids)
+
+
+def acknowledging_names(context: Context, client: Client, argv: list[bytes]) -> None:
+    """XACK looks at entries only where acknowledgements are exact, or entries have names."""
+    pair = found(context, (client.database, argv[1]), argv[2])
+    if pair is None or not (pair[1].rules.exact or pair[0].producers is not None):
+        return
+    ids, producers = arguments.parse_entry_ids(argv, 3), pair[0].producers
+    register = None if producers is None else producers.register
+    survivors = [] if register is None else [add.entry_id for one in ids for add in register.survivors_of(one)]
+    pair[0].demand(sorted({*ids, *survivors}))
+
+
+def swapping(context: Context, client: Client, argv: list[bytes]) -> None:
+    """All streams of both databases, which have few entries or the command is refused."""
+    one, other = integer(argv[1]), integer(argv[2])
+    if one == other or not (0 <= one < DATABASES and 0 <= other < DATABASES):
+        return
+    trees = [tree for stream in swapped(context, one, other) for tree in stream.trees.values()]
+    demand_blocks([block for tree in trees for block in tree.overlapping(ID_MIN, ID_MAX)])
+
+
 # What readers of groups do is no effect on the key.
 OF_READERS: Final = frozenset(("xreadgroup", "xclaim", "xautoclaim", "xack", "xnack"))
 FORESIGHTS: Final[dict[str, Foresight]] = {
@@ -238,5 +268,8 @@ FORESIGHTS: Final[dict[str, Foresight]] = {
     "xclaim": claiming,
     "xautoclaim": autoclaiming,
     "xreadgroup": group_reading,
+    "xack": acknowledging_names,
+    "xnack": releasing,
+    "swapdb": swapping,
     "xgroup|delconsumer": deleting_consumer,
 }

@@ -4,6 +4,8 @@ What fits into one slice is answered at once. The rest is done at the ends of tu
 of each. Of those that hold memory (`Work.is_alone`) one is under way at a time, until its client is answered; the
 others begin behind it, in the order of their arrival. A work that no client waits for any more is abandoned. Inside
 EXEC, where nothing may wait, a work is done in one piece.
+
+A slice that needs spilled blocks has changed nothing. Its work keeps its place until they were read, and others go on.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ def next_work(context: Context) -> Work | None:
     """The work whose turn it is; those that wait for another one keep their places."""
     held = holder(context)
     for work in context.works:
-        if held is None or work is held or not work.is_alone():
+        if (held is None or work is held or not work.is_alone()) and not context.errands.awaits(work):
             return work
     return None
 
@@ -101,13 +103,15 @@ def go_on(context: Context) -> bool:
     first = next_work(context)
     if first is None:
         return False
-    context.works.remove(first)
     fault: Exception | None = None
+    piece = WorkSlice(context, first)
     try:
-        done = first.step(context)
+        if not context.errands.run(first, piece.run, is_patient=False):
+            return False
     except Exception as error:
         fault = error
-        done = True
+    done = piece.done or fault is not None
+    context.works.remove(first)
     if not done:
         context.works.append(first)
     for waiter in waiters:
@@ -116,11 +120,24 @@ def go_on(context: Context) -> bool:
     return done
 
 
+class WorkSlice:
+    """One slice of a work, and whether it was the last."""
+
+    def __init__(self, context: Context, work: Work) -> None:
+        self.done = False
+        self._context = context
+        self._work = work
+
+    def run(self) -> None:
+        self.done = self._work.step(self._context)
+
+
 def abandon(context: Context, wanted: set[Work]) -> None:
     """Let go of the works that no client waits for."""
     for work in context.works:
         if work not in wanted:
             work.release()
+            context.errands.forget(work)
     context.works = [work for work in context.works if work in wanted]
 
 

@@ -20,12 +20,13 @@ largest single step is one key whose blocks are all summed: a microsecond for ea
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from struct import pack
 from typing import Final
 
 from crdtstream.core.effects import Key, Position
+from crdtstream.core.entries.block import Block
 from crdtstream.core.groups.create import NEVER_RESET
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import PropertyRegisters
@@ -48,7 +49,7 @@ BEFORE_ALL: Final = (-1, 0, b"")
 class Digesting(Observer):
     """A digest computed in steps, of every existing key or of one key; call `release` to abandon it early."""
 
-    __slots__ = ("_early", "_place", "_replica", "_walk", "digest", "done", "key", "vector")
+    __slots__ = ("_early", "_place", "_replica", "_unsummed", "_walk", "digest", "done", "key", "vector")
 
     def __init__(self, replica: Replica, key: Key | None = None) -> None:
         self.vector: VersionVector | None = None
@@ -58,14 +59,21 @@ class Digesting(Observer):
         self._replica = replica
         self._early: dict[Key, bytes] = {}
         self._place = BEFORE_ALL
+        # The block that the next step hashes.
+        self._unsummed: Block | None = None
         self._walk = self._digest_all() if key is None else self._digest_one(key)
 
     def step(self, entries_max: int) -> bool:
         """Advance by about `entries_max` entries. True once finished: `digest` then belongs to `vector`, and is None if
-        the one key did not exist.
+        the one key did not exist. Raises NotAtOnce if it needs a spilled block; then it goes on there.
         """
-        self.done = self.done or walk_on(self._walk, entries_max)
+        self.done = self.done or walk_on(self._walk, entries_max, self._prepare)
         return self.done
+
+    def _prepare(self) -> None:
+        if self._unsummed is not None:
+            self._unsummed.checksum()
+            self._unsummed = None
 
     def release(self) -> None:
         if self in self._replica.keyspace.observers:
@@ -104,8 +112,8 @@ class Digesting(Observer):
             blocks, _, _ = tree.blocks()
             for at in range(len(blocks)):
                 if blocks[at].unsummed() or at % BLOCKS_AN_ENTRY == 0:
+                    self._unsummed = blocks[at]
                     yield 1 + blocks[at].unsummed()
-                    blocks[at].checksum()
 
     def _digest_at_once(self) -> Iterator[int]:
         """Digest all keys as of the moment this starts, even if they change before it reaches them."""
@@ -219,10 +227,14 @@ def packed(numbers: list[int]) -> bytes:
     return pack(f">{len(numbers)}Q", *[number & U64_MAX for number in numbers])
 
 
-def walk_on(walk: Iterator[int], cost_max: int) -> bool:
-    """Advance a walk that yields the cost of each step, spending about `cost_max`; true at its end."""
+def walk_on(walk: Iterator[int], cost_max: int, prepare: Callable[[], None] | None = None) -> bool:
+    """Advance a walk that yields the cost of each step, spending about `cost_max`; true at its end. What may fail and
+    be tried again is done by `prepare` before each step: a walk that raises has ended.
+    """
     spent = 0
     while spent < cost_max:
+        if prepare is not None:
+            prepare()
         cost = next(walk, 0)
         if not cost:
             return True

@@ -59,15 +59,19 @@ class Errands:
         block_read = self._waiting.get(name)
         return block_read is not None and not block_read.done
 
-    def run(self, name: Hashable, work: Callable[[], None], then: Callable[[], None] = nothing) -> bool:
-        """Run an errand; false if it waits for blocks, and has changed nothing."""
+    def run(
+        self, name: Hashable, work: Callable[[], object], then: Callable[[], None] = nothing, is_patient: bool = True
+    ) -> bool:
+        """Run an errand; false if it waits for blocks, and has changed nothing. An impatient one does not wait for a
+        block that could not be read: it raises what reading it raises.
+        """
         reads, block_reads = self._replica.reads, self.block_reads
         if not reads.on or block_reads is None:
             work()
             return True
         if self.awaits(name):
             return False
-        held = self._pop_held(name)
+        held = self._pop_held(name, is_patient)
         reads.begin(held)
         try:
             work()
@@ -78,11 +82,11 @@ class Errands:
             reads.end()
         return True
 
-    def _pop_held(self, name: Hashable) -> dict[BlockHandle, bytes]:
+    def _pop_held(self, name: Hashable, is_patient: bool) -> dict[BlockHandle, bytes]:
         self._ticks.pop(name, None)
         block_read = self._waiting.pop(name, None)
         held = {} if block_read is None else block_read.held
-        return {handle: packed for handle, packed in held.items() if handle.is_whole(packed)}
+        return {handle: packed for handle, packed in held.items() if not is_patient or handle.is_whole(packed)}
 
     def _end(self, name: Hashable, then: Callable[[], None]) -> None:
         block_read = self._waiting.get(name)

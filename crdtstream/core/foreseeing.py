@@ -1,5 +1,5 @@
-"""Which spilled blocks (core/entries/spilled.py) a batch of another origin will open, known before anything of it is
-applied.
+"""Which spilled blocks (core/entries/spilled.py) a batch of another origin will open, or an effect that is prepared
+here, known before anything changes.
 
 Adds open none, because the last block of a tree is in memory. These effects do:
 
@@ -16,8 +16,9 @@ from __future__ import annotations
 from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied
 from crdtstream.core.effects import Batch, CounterRange, Effect, Key
-from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block import Block, demand_blocks
 from crdtstream.core.names.acknowledging import named_blocks
+from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
 
@@ -83,3 +84,27 @@ class BatchForesight:
     def _add(self, blocks: list[Block]) -> None:
         for block in blocks:
             self.blocks[block] = None
+
+
+def foresee_removal(replica: Replica, key: Key, ranges: dict[int, list[CounterRange]]) -> None:
+    """Have the blocks read that removing these counters here will open."""
+    stream = replica.keyspace.known(key)
+    if stream is None or not replica.reads.may_wait:
+        return
+    blocks: list[Block] = []
+    for origin, pieces in ranges.items():
+        tree = stream.trees.get(origin)
+        blocks += [] if tree is None else tree.spilled_at_ends(pieces)
+    demand_blocks(blocks)
+    foresee_runs(replica, key)
+
+
+def foresee_runs(replica: Replica, key: Key) -> None:
+    """Have the blocks read for the runs that are prepared before any other effect on this key."""
+    stream = replica.keyspace.known(key)
+    if stream is None or not replica.reads.may_wait:
+        return
+    for one, name in list(replica.changed.dirty):
+        group = stream.groups.get(name) if one == key else None
+        if group is not None:
+            group.look_for_runs(stream.trees, replica.exact_intervals_max)

@@ -7,10 +7,12 @@ linked. A tick visits some of the streams in turn, and looks at a bounded number
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from crdtstream.connections.context import Context
 from crdtstream.core.effects import CounterRange, Key
+from crdtstream.core.foreseeing import foresee_removal
 from crdtstream.core.sizes import EFFECT_BYTES, RANGE_BYTES
 from crdtstream.core.streams.properties import MAX_AGE
 from crdtstream.core.streams.retention import (
@@ -45,7 +47,18 @@ PLACE_ENTRIES: Final = 100
 class Retaining:
     """Removes what exceeds the limits of streams."""
 
-    __slots__ = ("_context", "_effect_bytes", "_exchange", "_hearing", "_looked", "_membership", "_region", "_replica")
+    __slots__ = (
+        "_context",
+        "_effect_bytes",
+        "_exchange",
+        "_hearing",
+        "_looked",
+        "_membership",
+        "_ready",
+        "_region",
+        "_replica",
+        "_spent",
+    )
 
     def __init__(self, context: Context, exchange: Exchange, membership: Membership, hearing: Hearing) -> None:
         self._context = context
@@ -55,6 +68,9 @@ class Retaining:
         self._replica = context.replica
         self._region = exchange.view.settings.config.region
         self._effect_bytes = 0
+        self._spent = 0
+        # Keys whose blocks were read.
+        self._ready: list[Key] = []
         # Up to where the entries of an origin were looked at for those that no group needs.
         self._looked: dict[tuple[Key, int], EntryId] = {}
 
@@ -79,10 +95,10 @@ class Retaining:
         retained = self._replica.keyspace.retained
         they, left = self._regions_that_remove(), ENTRIES_A_TICK
         for _ in range(keys):
-            key = retained.pop_next()
+            key = self._ready.pop() if self._ready else retained.pop_next()
             stream = None if key is None else self._replica.keyspace.peek(key)
-            if key is not None and stream is not None:
-                left -= self._visit(key, stream, they, max(left, ENTRIES_A_STREAM))
+            if key is not None and stream is not None and stream.properties is not None:
+                left -= self._visit(key, they, max(left, ENTRIES_A_STREAM))
             if left <= 0 or self._effect_bytes >= EFFECT_BYTES_A_TICK:
                 return
 
@@ -102,23 +118,32 @@ class Retaining:
         region = region_of(origin)
         return region == self._region or (they is not None and region not in they)
 
-    def _visit(self, key: Key, stream: Stream, they: set[int] | None, entries_max: int) -> int:
-        """Remove what exceeds a limit; returns how many entries that was worth looking at."""
-        properties = stream.properties
-        assert properties is not None, "a stream without limits is visited"
-        spent = 1
+    def _visit(self, key: Key, they: set[int] | None, entries_max: int) -> int:
+        """Remove what exceeds a limit; returns how many entries that was worth looking at. A stream of which spilled
+        blocks are needed is visited again first of all once they were read.
+        """
+        self._spent = 1
         for reason in REASONS:
-            counts = exceeding(stream, properties.limits, reason, self._replica.keyspace.now_ms)
-            if counts and reason != MAX_AGE:
-                spent += PLACE_ENTRIES
-            counts = {origin: counts[origin] for origin in sorted(counts) if self._removes_here(origin, they)}
-            if counts and properties.limits.acked:
-                spent += self._remove_settled(key, stream, reason, counts, entries_max)
-            elif counts:
-                spent += self._remove_oldest(key, stream, reason, counts, entries_max)
-            if spent >= entries_max:
+            work = partial(self._visit_for, key, reason, they, entries_max)
+            done = self._context.errands.run(("retention", key, reason), work, partial(self._ready.append, key))
+            if not done or self._spent >= entries_max:
                 break
-        return spent
+        return self._spent
+
+    def _visit_for(self, key: Key, reason: bytes, they: set[int] | None, entries_max: int) -> None:
+        """Remove what exceeds one limit; raises NotAtOnce before anything changes."""
+        stream = self._replica.keyspace.peek(key)
+        if stream is None or stream.properties is None:
+            return
+        limits, now_ms = stream.properties.limits, self._replica.keyspace.now_ms
+        counts = exceeding(stream, limits, reason, now_ms)
+        spent = self._spent + (PLACE_ENTRIES if counts and reason != MAX_AGE else 0)
+        counts = {origin: counts[origin] for origin in sorted(counts) if self._removes_here(origin, they)}
+        if counts and limits.acked:
+            spent += self._remove_settled(key, stream, reason, counts, entries_max)
+        elif counts:
+            spent += self._remove_oldest(key, stream, reason, counts, entries_max)
+        self._spent = spent
 
     def _remove_oldest(self, key: Key, stream: Stream, reason: bytes, counts: OldestCounts, entries_max: int) -> int:
         ranges: dict[int, list[CounterRange]] = {}
@@ -128,21 +153,26 @@ class Retaining:
             if cut.count:
                 ranges[origin] = cut.ranges
                 spent += cut.count
+        foresee_removal(self._replica, key, ranges)
         self._remove(key, stream, reason, ranges, True)
         return spent
 
     def _remove_settled(self, key: Key, stream: Stream, reason: bytes, counts: OldestCounts, entries_max: int) -> int:
         """The entries that some group needs stay, and are looked at again once the others were."""
         alone, spent = self._replica.is_alone(), 0
+        cuts: dict[int, RetainedCut] = {}
         for origin, count in counts.items():
-            above = self._looked.pop((key, origin), ID_MIN)
             if spent < entries_max:
-                left = entries_max - spent
-                cut = settled_cut(stream, origin, count, above, left, RANGES_A_STREAM, alone)
+                above, left = self._looked.get((key, origin), ID_MIN), entries_max - spent
+                cuts[origin] = cut = settled_cut(stream, origin, count, above, left, RANGES_A_STREAM, alone)
                 spent += left if cut.looked != ID_MIN else min(count, left)
-                self._record_looked(key, origin, cut)
-                if cut.ranges:
-                    self._remove(key, stream, reason, {origin: cut.ranges}, cut.is_oldest)
+        foresee_removal(self._replica, key, {origin: cut.ranges for origin, cut in cuts.items()})
+        for origin in counts:
+            self._looked.pop((key, origin), None)
+        for origin, cut in cuts.items():
+            self._record_looked(key, origin, cut)
+            if cut.ranges:
+                self._remove(key, stream, reason, {origin: cut.ranges}, cut.is_oldest)
         return spent
 
     def _record_looked(self, key: Key, origin: int, cut: RetainedCut) -> None:

@@ -224,15 +224,16 @@ class Group:
         """The intervals that became runs and are in no known run yet; the caller applies and sends them. Of an origin
         with so many runs, none is added above the first pending entry before gaps close.
         """
-        runs: dict[int, list[Interval]] = {}
-        for origin in sorted(self._unsettled):
-            pieces = self._new_runs_of(origin, trees.get(origin), exact_max)
-            if pieces:
-                runs[origin] = pieces
+        runs = self.look_for_runs(trees, exact_max)
         self._acknowledged = waiting(self._acknowledged, self.acked, runs, exact_max)
         self._unsettled = {}
         self._last_unsettled = NO_ORIGIN
         return runs
+
+    def look_for_runs(self, trees: ByOrigin[EntryTree], exact_max: int) -> dict[int, list[Interval]]:
+        """What `new_runs` finds; notes nothing."""
+        found = {origin: self._new_runs_of(origin, trees.get(origin), exact_max) for origin in sorted(self._unsettled)}
+        return {origin: pieces for origin, pieces in found.items() if pieces}
 
     def _new_runs_of(self, origin: int, tree: EntryTree | None, exact_max: int) -> list[Interval]:
         delivered, acked = self.delivered.get(origin), self.acked.get(origin)

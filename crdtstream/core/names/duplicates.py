@@ -10,8 +10,12 @@ Call it after batches and joins, at a start, and before a producer adds again un
 
 from __future__ import annotations
 
+from functools import partial
+
 from crdtstream.core.conflicts import ADDED_TWICE
 from crdtstream.core.effects import CounterRange, Key
+from crdtstream.core.entries.block import Block, demand_blocks
+from crdtstream.core.errands import Errands
 from crdtstream.core.groups.group import Group
 from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.names.acknowledging import is_acknowledged
@@ -22,16 +26,19 @@ from crdtstream.core.values.entry_id import EntryId, id_below
 from crdtstream.core.values.origin_intervals import OriginIntervals
 
 
-def remove_all_lost(replica: Replica) -> None:
+def remove_all_lost(replica: Replica, errands: Errands) -> None:
+    """The same for all keys; those that need spilled blocks follow in a later tick."""
     for key in list(replica.keyspace.named.met):
-        remove_lost(replica, key)
+        errands.run(("lost", key), partial(remove_lost, replica, key))
 
 
 def remove_lost(replica: Replica, key: Key) -> None:
-    """Prepare what follows from the adds that met in this key."""
+    """Prepare what follows from the adds that met in this key; raises NotAtOnce before anything changes."""
     named = replica.keyspace.named
-    named.met.pop(key, None)
     stream = replica.keyspace.databases[key[0]].get(key[1])
+    if stream is not None and replica.reads.may_wait:
+        _foresee(stream)
+    named.met.pop(key, None)
     register = None if stream is None or stream.producers is None else stream.producers.register
     if stream is None or register is None:
         return
@@ -40,6 +47,18 @@ def remove_lost(replica: Replica, key: Key) -> None:
     for add in sorted(lost, key=lambda one: one.dot):
         ranges.setdefault(add.dot[0], []).append((add.dot[1], add.dot[1]))
     named.removed += replica.remove_entries(key, ranges, False, max([add.entry_id for add in lost], default=None))
+
+
+def _foresee(stream: Stream) -> None:
+    """Have the spilled blocks read that hold adds which met, and those that removing the lost ones opens."""
+    register = None if stream.producers is None else stream.producers.register
+    losses = [] if register is None else [pair for name in register.met for pair in register.losses(name)]
+    ids = {add.entry_id for pair in losses for add in pair}
+    blocks: list[Block] = []
+    for origin, tree in stream.trees.items():
+        counters = sorted({lost.dot[1] for lost, _ in losses if lost.dot[0] == origin})
+        blocks += tree.spilled_with(sorted(ids)) + tree.spilled_at_ends([(counter, counter) for counter in counters])
+    demand_blocks(blocks)
 
 
 def _lost_of(replica: Replica, key: Key, stream: Stream, register: NameRegister) -> list[NamedAdd]:

@@ -18,9 +18,11 @@ Reference: DeCandia et al., "Dynamo" (2007), section 4.7, for comparing hash tre
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Final
 
 from crdtstream.core import merkle
+from crdtstream.core.errands import Errands
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector, origin_name, region_of
 from crdtstream.replication import wire_pb2 as wire
@@ -75,6 +77,7 @@ class Audit:
         "_shared",
         "comparisons",
         "differences",
+        "errands",
         "last_ms",
         "rounds",
         "tree",
@@ -87,6 +90,7 @@ class Audit:
         self.last_ms = 0
         self._name = name
         self._replica = replica
+        self.errands = Errands(replica)
         self._notices = notices
         self.tree: HashTree | None = None
         self._comparisons: dict[int, Comparison] = {}
@@ -110,7 +114,9 @@ class Audit:
         tree = self.tree
         if tree is None:
             return
-        if tree.step(limits.audit_entries_max):
+        was_done = tree.done
+        self.errands.run("audit", partial(tree.step, limits.audit_entries_max))
+        if tree.done and not was_done:
             self.rounds += 1
             self.last_ms = self._ended_ms = now_ms
         if tree.done:

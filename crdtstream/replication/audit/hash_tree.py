@@ -26,6 +26,7 @@ from typing import Final
 from crdtstream.core import merkle
 from crdtstream.core.digest import walk_on
 from crdtstream.core.effects import Key
+from crdtstream.core.entries.block import Block
 from crdtstream.core.merkle import Measure, PortionSums
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
@@ -68,23 +69,32 @@ class Leaf:
 class HashTree:
     """The hash tree of one state; complete once `step` has set `done`."""
 
-    __slots__ = ("_leaves", "_replica", "_walk", "done", "vector")
+    __slots__ = ("_leaves", "_replica", "_unsummed", "_walk", "done", "vector")
 
     def __init__(self, replica: Replica) -> None:
         self.vector = replica.applied.vector.copy()
         self.done = False
         self._replica = replica
         self._leaves: dict[int, Leaf] = {}
+        # The block that the next step hashes.
+        self._unsummed: Block | None = None
         self._walk = self._visits()
 
     # Building
 
     def step(self, entries_max: int) -> bool:
-        """Continue by about this many entries; True if that completed the tree."""
+        """Continue by about this many entries; True if that completed the tree. Raises NotAtOnce if it needs a spilled
+        block; then it goes on there.
+        """
         if self.done:
             return False
-        self.done = walk_on(self._walk, entries_max)
+        self.done = walk_on(self._walk, entries_max, self._prepare)
         return self.done
+
+    def _prepare(self) -> None:
+        if self._unsummed is not None:
+            self._unsummed.checksum()
+            self._unsummed = None
 
     def _visits(self) -> Iterator[int]:
         """Visit every key and block; yields the cost of the next visit before making it."""
@@ -99,6 +109,7 @@ class HashTree:
                     measure = measures[origin] = Measure()
                     blocks, head, _ = stream.trees[origin].blocks()
                     for block in blocks:
+                        self._unsummed = None if head else block
                         yield BLOCK_ENTRIES + (block.count - head if head else block.unsummed())
                         measure.add_block(block, head, block.count)
                         head = 0

@@ -1,0 +1,66 @@
+"""Commands on spilled streams, beside the same commands on streams in memory: the same replies, and nobody waits for a
+block once something was prepared.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from crdtstream.core.digest import digest_replica
+from crdtstream.core.entries.block import BLOCK_ENTRIES
+from simulations.cluster import Cluster
+from tests.spilled_regions import FIRST_MS, LAST_MS, fill, formed, spill, waited
+
+MIDDLE = FIRST_MS + BLOCK_ENTRIES + 50
+LATE = FIRST_MS + 2 * BLOCK_ENTRIES + 10
+TAIL = " ".join(f"{ms}-1" for ms in range(FIRST_MS + 3 * BLOCK_ENTRIES, LAST_MS + 1))
+
+LINES = {
+    "range": ["XRANGE a - +", "XREVRANGE b + - COUNT 700", f"XRANGE c {MIDDLE} {MIDDLE + 2}"],
+    "read": ["XREAD STREAMS a b c 0 0 0", f"XREAD COUNT 5 STREAMS a {MIDDLE}"],
+    "delete": [f"XDEL a {MIDDLE}-1 {LATE}-1", f"XDEL c {MIDDLE}-1", "XRANGE c - + COUNT 1", f"XDEL c {FIRST_MS}-1"],
+    "delete the tail": [f"XDEL a {TAIL}", f"XDEL c {TAIL}", f"XADD c {LAST_MS + 1}-1 f v", "XREVRANGE a + - COUNT 1"],
+    "delete with references": [f"XDELEX c DELREF IDS 2 {MIDDLE}-1 {LATE}-1", f"XDELEX a ACKED IDS 1 {MIDDLE}-1"],
+    "trim": ["XTRIM a MAXLEN 300", "XTRIM b MAXLEN ~ 300", f"XTRIM c MINID {MIDDLE}", "XRANGE c - + COUNT 1"],
+    "trim with references": ["XTRIM a MAXLEN 300 ACKED", "XTRIM c MAXLEN 300 DELREF"],
+    "add and trim": [f"XADD a MAXLEN 300 {LAST_MS + 1}-1 f v", f"XADD c MINID {MIDDLE} {LAST_MS + 1}-1 f v"],
+    "info": ["XINFO STREAM a FULL COUNT 0", "XINFO STREAM c", "XINFO GROUPS a", "XINFO GROUPS c", "XLEN a"],
+    "group": ["XREADGROUP GROUP g two COUNT 300 STREAMS a >", "XREADGROUP GROUP g one STREAMS a 0", "XPENDING a g"],
+    "claim": [f"XCLAIM a g two 0 {FIRST_MS}-1 {MIDDLE}-1", "XAUTOCLAIM a g three 0 0 COUNT 50"],
+    "acknowledge": [f"XACK a g {FIRST_MS}-1 {MIDDLE}-1", f"XACKDEL a g IDS 1 {FIRST_MS + 1}-1", "XPENDING a g"],
+    "groups that move": ["XGROUP SETID a g 0", "XGROUP DELCONSUMER a g one", "XINFO GROUPS a", "XGROUP DESTROY a g"],
+    "copy": ["COPY a d", "XRANGE d - + COUNT 300", "RENAME c e", "XLEN e", "XRANGE e - + COUNT 2", "MOVE b 1"],
+    "delete streams": ["DEL a", "XLEN a", "UNLINK c", f"XADD c {LAST_MS + 5}-1 f v", "XRANGE c - +"],
+    "dump": ["DUMP a", "DUMP c"],
+    "a transaction": ["MULTI", f"XDEL a {MIDDLE}-1", "XRANGE c - + COUNT 400", "XTRIM b MAXLEN 300", "EXEC"],
+    "a transaction of works": ["MULTI", "DUMP a", "COPY c f", "EXEC", "XRANGE f - + COUNT 2"],
+    "digests": ["CRDT.DIGEST", "CRDT.STREAM SHOW a", "MEMORY USAGE a"],
+}
+
+
+def filled() -> Cluster:
+    cluster = formed(1)
+    fill(cluster, 1, "a", "b")
+    fill(cluster, 1, "c")
+    for key in ("a", "c"):
+        cluster.execute(1, f"XGROUP CREATE {key} g 0".encode().split())
+    cluster.execute(1, b"XREADGROUP GROUP g one COUNT 400 STREAMS a >".split())
+    return cluster
+
+
+def said(cluster: Cluster, lines: list[str]) -> list[bytes | None]:
+    replies = [cluster.execute(1, line.encode().split()) for line in lines]
+    cluster.sync()
+    return replies
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_replies_are_those_of_streams_in_memory(name: str) -> None:
+    hot, cold = filled(), filled()
+    spill(cold, 1, 9)
+    replies = [said(cluster, LINES[name]) for cluster in (hot, cold)]
+    assert waited(cold) == 0
+    assert replies[0] == replies[1]
+    assert digest_replica(hot.node(1).replica) == digest_replica(cold.node(1).replica)
+    assert hot.node(1).replica.applied.vector.as_dict() == cold.node(1).replica.applied.vector.as_dict()
+    cold.check()

@@ -1,0 +1,41 @@
+"""Adds under one name that met in spilled blocks: what is lost of them is removed once the blocks were read."""
+
+from __future__ import annotations
+
+from crdtstream.core.digest import digest_replica
+from simulations.cluster import Cluster
+from tests.spilled_regions import FIRST_MS, LAST_MS, fill, formed, say, spill, waited
+
+
+def met(spilled: bool) -> Cluster:
+    """Two regions that added the same names while they were cut off, and then much else."""
+    cluster = formed(2)
+    cluster.cut(1, 2)
+    for number in (1, 2):
+        for name in range(5):
+            cluster.now_ms = FIRST_MS - 20 + name
+            say(cluster, number, f"XADD s IDMP p {name} * f {name}")
+        say(cluster, number, "XGROUP CREATE s g 0")
+        fill(cluster, number, "s")
+    first = say(cluster, 2, "XREADGROUP GROUP g one COUNT 10 STREAMS s >")
+    assert isinstance(first, list)
+    say(cluster, 2, f"XACK s g {first[0][1][0][0]}")
+    for number in (1, 2) if spilled else ():
+        spill(cluster, number)
+    cluster.heal(1, 2)
+    for _ in range(10):
+        cluster.sync()
+        cluster.tick(100)
+    return cluster
+
+
+def test_lost_adds_leave_spilled_blocks() -> None:
+    digests: list[bytes] = []
+    for spilled in (False, True):
+        cluster = met(spilled)
+        assert waited(cluster) == 0
+        assert [cluster.node(number).replica.keyspace.named.met for number in (1, 2)] == [{}, {}]
+        assert say(cluster, 1, "XLEN s") == 2 * (LAST_MS - FIRST_MS + 1) + 5
+        digests += [digest_replica(cluster.node(number).replica) for number in (1, 2)]
+        cluster.check()
+    assert len(set(digests)) == 1
