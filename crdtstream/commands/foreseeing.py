@@ -28,6 +28,7 @@ from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.block import demand_blocks
+from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.streams.references import ids_of, oldest_settled
@@ -215,6 +216,7 @@ def deleting_consumer(context: Context, client: Client, argv: list[bytes]) -> No
         ends = [] if delivered is None else [high for _, high in delivered.pairs()]
         first = next((entry_id for entry_id in group.pending.ids(origin, None) if entry_id not in own), ID_MAX)
         demand_blocks(tree.spilled_with(sorted([*ends, first])))
+        covering_intervals(tree, sorted(own))
 
 
 def reads_first(argv: list[bytes]) -> bool:
