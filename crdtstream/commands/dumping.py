@@ -17,9 +17,7 @@ Reference: `dumpCommand` and `restoreCommand` of Redis.
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Generator, Iterator
-from itertools import islice
 
 from crdtstream.commands.fitting import require_restore_fit
 from crdtstream.commands.idempotence import duration_s_of, entries_max_of, since_ms_of
@@ -32,9 +30,10 @@ from crdtstream.connections.context import CommandError, Context, Reply, Work
 from crdtstream.connections.notifications import GENERIC
 from crdtstream.connections.slicing import begin, holder
 from crdtstream.core.effects import Key, Position
-from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block, demand_blocks
+from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.encoding import encode_entry, entry_fields
 from crdtstream.core.entries.merging import BlockRange, merge
+from crdtstream.core.entries.runs_ahead import RunsAhead
 from crdtstream.core.group_copy import put_consumers, put_producers
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingRow
@@ -59,8 +58,6 @@ from crdtstream.protocols.stream_dump import (
 from crdtstream.status.availability import OOM
 
 SYNTAX_ERROR = "ERR syntax error"
-# So many runs of spilled blocks are read together.
-RUNS_READ = 8
 FREQUENCY_MAX = 255
 
 # DUMP
@@ -130,40 +127,6 @@ def dump_of(stream: Stream) -> StreamDump:
 def runs_of(stream: Stream) -> list[BlockRange]:
     """The entries as they are now; the blocks may grow, shrink or be compressed afterwards."""
     return merge(stream.chain_ranges(ID_MIN, ID_MAX, -1, False), -1)
-
-
-class RunsAhead:
-    """Runs of blocks in order, of which some are viewed before they are asked for: whoever asks may not fail. Each
-    block is read once, and none is opened that others have open.
-    """
-
-    def __init__(self, runs: list[BlockRange]) -> None:
-        self._runs = deque(runs)
-        self._ahead: deque[tuple[Block, int, int]] = deque()
-        # Who asks for an entry may pass over one of each other origin, with the same ID.
-        self._runs_ahead = len({run.origin for run in runs}) + 1
-        # The block of each origin that was viewed last, and its view.
-        self._viewed: dict[int, tuple[Block, Block]] = {}
-
-    def look_ahead(self) -> None:
-        """Have some runs ready, if there are any; raises NotAtOnce with the next few blocks that are not in memory."""
-        while self._runs and len(self._ahead) < self._runs_ahead:
-            run = self._runs[0]
-            self._ahead.append((self._view(run), run.low, run.high))
-            self._runs.popleft()
-
-    def _view(self, run: BlockRange) -> Block:
-        known = self._viewed.get(run.origin)
-        if known is not None and known[0] is run.block:
-            return known[1]
-        if run.block.is_spilled():
-            demand_blocks([one.block for one in islice(self._runs, RUNS_READ)])
-        view = run.block.viewed()
-        self._viewed[run.origin] = (run.block, view)
-        return view
-
-    def next(self) -> tuple[Block, int, int] | None:
-        return self._ahead.popleft() if self._ahead else None
 
 
 def entries_in(runs: RunsAhead) -> Iterator[DumpedEntry]:
