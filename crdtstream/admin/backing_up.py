@@ -34,13 +34,14 @@ from crdtstream.admin.access import (
 from crdtstream.admin.restoring import BackupRefusal, StreamToRestore, region_at, restore_stream
 from crdtstream.admin.screen import screen
 from crdtstream.core.digest import digest_replica
+from crdtstream.core.entries.packed_block import BlockDamaged
 from crdtstream.core.values.causality import origin_name
 from crdtstream.migration.importing import Imported
 from crdtstream.migration.source import MigrationError
 from crdtstream.observing.access import Access
 from crdtstream.protocols.columns import CodecError
 from crdtstream.region.node import Node
-from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.config import Config, ConfigError, Limits
 from crdtstream.storage.backup import (
     BackupError,
     Description,
@@ -236,24 +237,28 @@ def check_backup(console: Console, directory: str) -> Description:
 
 
 def check_start(directory: str, description: Description) -> None:
-    """Start a region from these files, without changing them; it must hold what the backup says."""
+    """Start a region from these files, without changing them; it must hold what the backup says. Blocks stay on disk
+    until the digest reads them, one after the other.
+    """
     config = Config(
         name=description.name,
         region=description.region,
         cluster=description.cluster,
         id_mode=description.id_mode,
         data=directory,
+        limits=Limits(hot_bytes_max=1),
     )
-    node = Node(config, description.taken_ms)
+    node, disk = Node(config, description.taken_ms), Frozen(directory, description)
     try:
-        log, _ = open_storage(Frozen(directory, description), node, salt=1, segment_bytes_max=SEGMENT_BYTES)
+        log, _ = open_storage(disk, node, salt=1, segment_bytes_max=SEGMENT_BYTES, with_sums=False)
+        digest = digest_replica(node.replica).hex()
     except FormatUnknown as error:
         taken_by = f"release {description.release} took the backup, and this is {__version__}"
         raise BackupError(f"no region can start from {directory}: {error}; {taken_by}") from error
-    except (LogError, DiskError, ConfigError, CodecError) as error:
+    except (LogError, DiskError, ConfigError, CodecError, BlockDamaged) as error:
         raise BackupError(f"no region can start from {directory}: {error}") from error
     vector = {origin_name(origin): counter for origin, counter in node.replica.applied.vector.items()}
-    found = (log.last_position, vector, digest_replica(node.replica).hex())
+    found = (log.last_position, vector, digest)
     if found != (description.position, description.vector, description.digest):
         raise BackupError(
             f"{directory} holds another state than it says: position {found[0]}, digest {found[2]}, instead of"

@@ -79,7 +79,7 @@ def try_to_create(path: Path) -> None:
 
 
 def unusable(disk: RealDisk, config: Config) -> Iterator[str]:
-    """Report unreadable files, unknown formats, and the data of another region; only a start verifies everything."""
+    """Report unreadable files, unknown formats, and the data of another region; only a start verifies more."""
     for name in sorted(disk.names()):
         try:
             disk.read(name, 0, 1)

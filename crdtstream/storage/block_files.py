@@ -44,12 +44,13 @@ class BlockReader:
     files in formats that are no longer written.
     """
 
-    def __init__(self, disk: Disk, open_blocks: OpenBlockCache, spills: bool) -> None:
+    def __init__(self, disk: Disk, open_blocks: OpenBlockCache, spills: bool, with_sums: bool = True) -> None:
         self.blocks: dict[int, Block] = {}
         self.old: set[int] = set()
         self._disk = disk
         self._open_blocks = open_blocks
         self._spills = spills
+        self._with_sums = with_sums
         open_blocks.reads.on = open_blocks.reads.on or spills
 
     def read(self, name: str, number: int, byte_count: int) -> None:
@@ -107,6 +108,7 @@ class BlockReader:
         payload = b"" if self._spills else read_payload(self._disk, name, number, section)
         for head in heads:
             begin = head.offset - section.begin
+            head.is_summed = head.is_summed and self._with_sums
             block = head.block(self._open_blocks, payload[begin : begin + head.length])
             packed_form = block.packed_form
             if packed_form is not None and not packed_form.spilled:

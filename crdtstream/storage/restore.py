@@ -24,10 +24,14 @@ from crdtstream.storage.segment import FormatUnknown
 from crdtstream.storage.stored import Stored, does_spill
 
 
-def open_storage(disk: Disk, stored: Stored, *, salt: int, segment_bytes_max: int) -> tuple[Log, Checkpointer]:
-    """Restore `stored` from its disk, and delete files of an unfinished checkpoint."""
+def open_storage(
+    disk: Disk, stored: Stored, *, salt: int, segment_bytes_max: int, with_sums: bool = True
+) -> tuple[Log, Checkpointer]:
+    """Restore `stored` from its disk, and delete files of an unfinished checkpoint. Without the sums that it has of
+    spilled blocks, a digest reads them all.
+    """
     try:
-        manifest, old = load_checkpoint(disk, stored)
+        manifest, old = load_checkpoint(disk, stored, with_sums)
         log = replay_log(disk, stored, manifest, salt, segment_bytes_max)
     except BlockDamaged as damaged:
         raise block_damaged(damaged) from damaged
@@ -60,13 +64,13 @@ def block_damaged(damaged: BlockDamaged) -> CheckpointDamaged:
     return CheckpointDamaged(block_file(number), offset, f"block {index} of the file, {damaged.reason}")
 
 
-def load_checkpoint(disk: Disk, stored: Stored) -> tuple[Manifest | None, set[int]]:
+def load_checkpoint(disk: Disk, stored: Stored, with_sums: bool) -> tuple[Manifest | None, set[int]]:
     """Restore what the checkpoint has; returns its manifest, and which block files are in an old format."""
     if MANIFEST not in disk.names():
         return None, set()
     manifest = read_manifest(disk)
     stored.restore(manifest)
-    blocks = BlockReader(disk, stored.open_blocks, does_spill(stored))
+    blocks = BlockReader(disk, stored.open_blocks, does_spill(stored), with_sums)
     for number, byte_count in manifest.block_files:
         blocks.read(block_file(number), number, byte_count)
     reader = StateReader(blocks.blocks)

@@ -132,6 +132,9 @@ def test_the_sum_of_entries_is_known_without_them() -> None:
             assert block.checksum() == again.checksum() == total
     loose = Written(mixed()).read()
     assert all(block.unsummed() for block in loose)
+    reader = BlockReader(written.disk, OpenBlockCache(1 << 20), True, with_sums=False)
+    reader.read(NAME, FILE, written.draft.byte_count)
+    assert all(block.unsummed() for block in reader.blocks.values()), "a backup is not verified"
 
 
 def block_of_same(block: Block) -> Block:
