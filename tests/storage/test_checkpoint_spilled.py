@@ -87,6 +87,7 @@ def test_checkpoint_and_start_open_no_spilled_block() -> None:
     blocks = blocks_of(region)
     assert sum(block.is_spilled() for block in blocks) >= len(blocks) - 3  # but those that a trim cut
     assert all(block.handle for block in blocks) and opened(region) <= 3
+    assert region.node.open_blocks.reads.waited == region.node.open_blocks.reads.at_once == 0
     assert same(lasting(region.node), before) and run(cluster, "CRDT.DIGEST") == digest
     region.node.check()
 

@@ -97,6 +97,10 @@ class SpilledReads:
         self.waited = 0
         self.read_bytes = 0
 
+    def count_anew(self) -> None:
+        """Forget the counts of a start, for which nobody waits in a turn."""
+        self.at_once = self.waited = self.read_bytes = 0
+
     def begin(self, held: dict[BlockHandle, bytes]) -> None:
         """Begin a request that may wait, with what was read for it."""
         self._held = held
