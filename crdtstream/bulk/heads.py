@@ -182,10 +182,12 @@ class IntervalSplitter:
         wanted = min(self._entries - self._counted, SPLIT_ENTRIES)
         parts = tree.slices_between(self._after + 1, self._through, wanted)
         found = sum([part.count() for part in parts])
+        # Before anything is noted: it may need a spilled block.
+        after = parts[-1].block.counter_at(parts[-1].high - 1) if found == wanted else 0
         self._counted += found
         if found < wanted:
             return self._end()
-        self._after = parts[-1].block.counter_at(parts[-1].high - 1)
+        self._after = after
         if self._counted == self._entries:
             self._add(self._after)
         return True

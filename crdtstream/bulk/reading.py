@@ -15,6 +15,7 @@ from crdtstream.bulk.errors import FAILED_PRECONDITION, INVALID_ARGUMENT, BulkEr
 from crdtstream.bulk.heads import tree_of
 from crdtstream.connections.context import Context
 from crdtstream.core.effects import Key
+from crdtstream.core.entries.block import Block, demand_blocks
 from crdtstream.core.entries.slices import Slice
 from crdtstream.core.values.causality import origin_name
 from crdtstream.protocols.columns import column_bytes
@@ -79,12 +80,30 @@ def require_applied(context: Context, interval: StreamInterval) -> None:
         )
 
 
+def demand_next(parts: list[Slice], bytes_max: int) -> None:
+    """Have the spilled blocks of about the first `bytes_max` bytes read together."""
+    blocks: list[Block] = []
+    for part in parts:
+        if bytes_max <= 0:
+            break
+        blocks.append(part.block)
+        bytes_max -= part.block.byte_count
+    demand_blocks(blocks)
+
+
+def viewed(part: Slice) -> Slice:
+    """The same, of a view if the block is spilled: a scan closes no block that others have open."""
+    return Slice(part.block.viewed(), part.low, part.high) if part.block.is_spilled() else part
+
+
 def portion_after(context: Context, interval: StreamInterval, after: int, bytes_max: int) -> Portion | None:
     """Return the next entries of the interval, about `bytes_max` bytes; None if there are no more."""
     tree = tree_of(context.replica.keyspace.find(interval.key), interval.origin)
     parts: list[Slice] = []
     size = 0
-    for part in tree.slices_between(after + 1, interval.through, ENTRIES_MAX):
+    found = tree.slices_between(after + 1, interval.through, ENTRIES_MAX)
+    demand_next(found, bytes_max)
+    for part in map(viewed, found):
         whole = part.block.byte_size(part.low, part.high)
         if size + whole > bytes_max:
             if not parts:

@@ -123,8 +123,9 @@ class PartitionPort:
         self, stream_id: str, partition: int, first: int, epoch: Epoch, count_max: int, bytes_max: int
     ) -> tuple[list[PartitionMessage], Epoch]:
         """The messages from a next offset on that was reached under `epoch`, and the epoch they were read under."""
-        with self._slices.run():
-            found = self._streams.read(stream_id, partition, first, epoch, count_max, bytes_max)
+        found = await self._slices.perform(
+            lambda _: self._streams.read(stream_id, partition, first, epoch, count_max, bytes_max)
+        )
         await self._slices.await_shown()
         return found
 
@@ -132,8 +133,9 @@ class PartitionPort:
         self, stream_id: str, polled: Polled, before: Bookmark, order: list[int], count_max: int, bytes_max: int
     ) -> tuple[list[tuple[int, PartitionMessage]], Bookmark]:
         """What an instance reads after its poll: see partitions/reading.py."""
-        with self._slices.run():
-            found = read_polled(self._streams, stream_id, polled, before, order, count_max, bytes_max)
+        found = await self._slices.perform(
+            lambda _: read_polled(self._streams, stream_id, polled, before, order, count_max, bytes_max)
+        )
         await self._slices.await_shown()
         return found
 

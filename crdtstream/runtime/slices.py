@@ -1,5 +1,8 @@
 """Slices: work of other ports that runs between two commands of clients, on the region's event loop.
 
+A slice that needs spilled blocks is run again from its start once they were read (`Slices.perform`): until its first
+effect, it may wait.
+
 A caller that changed something confirms it after `await_settled`, and returns what it read after `await_shown`: then it
 is in the log, and durable if `fsync` is `always`.
 """
@@ -9,12 +12,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from crdtstream.bulk.errors import BulkError
 from crdtstream.connections.context import Context
+from crdtstream.core.entries.spilled import BlockHandle, NotAtOnce
 from crdtstream.partitions.values import Refused
 from crdtstream.region.node import Node
+
+Result = TypeVar("Result")
 
 
 class SlicedLoop(Protocol):
@@ -30,6 +37,25 @@ class SlicedLoop(Protocol):
     async def await_settled(self) -> None: ...
 
     def fail(self, error: Exception) -> None: ...
+
+
+@contextmanager
+def waiting_for_blocks(context: Context, held: dict[BlockHandle, bytes]) -> Iterator[None]:
+    """A slice may wait for spilled blocks until its first effect; `held` is what was read for it."""
+    reads = context.replica.reads
+    if not reads.on:
+        yield
+        return
+    reads.begin(held)
+    try:
+        yield
+    finally:
+        reads.end()
+
+
+def end(read: asyncio.Future[None]) -> None:
+    if not read.done():
+        read.set_result(None)
 
 
 class Slices:
@@ -59,6 +85,23 @@ class Slices:
             raise
         finally:
             self._end()
+
+    async def perform(self, work: Callable[[Context], Result], byte_count: int = 0) -> Result:
+        """Run code that may need spilled blocks, which then runs again from its start."""
+        held: dict[BlockHandle, bytes] = {}
+        while True:
+            try:
+                with self.run(byte_count) as context, waiting_for_blocks(context, held):
+                    return work(context)
+            except NotAtOnce as missing:
+                await self._read(missing, held)
+
+    async def _read(self, missing: NotAtOnce, held: dict[BlockHandle, bytes]) -> None:
+        read = asyncio.get_running_loop().create_future()
+        self._node.context.block_reads.begin(missing, held, partial(end, read))
+        # The read begins at the end of a turn.
+        self._loop.finish_input()
+        await read
 
     def _begin(self) -> int:
         try:

@@ -344,7 +344,9 @@ class EntryTree(BlockList):
         while limit > 0 and at < len(self._blocks) and self._low_counters[at] <= high:
             block = self._settled(at)
             start = max(block.lower_bound_counter(low), self._low_of(at))
-            end = min(block.lower_bound_counter(high + 1), start + limit)
+            # A next block within the range spares the look at the last counter.
+            ends_here = at + 1 == len(self._blocks) or self._low_counters[at + 1] > high
+            end = min(block.lower_bound_counter(high + 1) if ends_here else block.count, start + limit)
             if start < end:
                 found.append(Slice(block, start, end))
                 limit -= end - start

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import grpc.aio
@@ -34,6 +35,7 @@ from crdtstream.connections.admission import NOT_ADMITTED
 from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import Key
 from crdtstream.core.values.causality import VersionVector
+from crdtstream.runtime.slices import Result
 
 # Streams examined in one slice.
 HEADS_A_SLICE = 16
@@ -47,6 +49,7 @@ CONSUMER = b"bulk"
 PUBLISHED = "published"
 LOWER_ID = "lower-id"
 
+AskHeads = Callable[[Context, Key, int | None, dict[int, int] | None], list[OriginHead]]
 ServicerContext = grpc.aio.ServicerContext[Any, Any]
 
 
@@ -56,6 +59,8 @@ class BulkPort(Protocol):
     def call(self, context: ServicerContext) -> AbstractAsyncContextManager[BulkCaller]: ...
 
     def slice(self, byte_count: int = 0) -> AbstractContextManager[Context]: ...
+
+    async def perform(self, work: Callable[[Context], Result], byte_count: int = 0) -> Result: ...
 
     async def pause(self) -> None: ...
 
@@ -115,9 +120,8 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                     keys = [key for key in names.next(region) if caller.may(HEADS, key[1])]
                 for low in range(0, len(keys), HEADS_A_SLICE):
                     part = keys[low : low + HEADS_A_SLICE]
-                    with self._port.slice() as region:
-                        found = [(key, ask(region, key, before_ms, positions.get(key[1]))) for key in part]
-                        gone = {key for key in part if region.replica.keyspace.peek(key) is None}
+                    asking = partial(heads_in, part, ask, before_ms, positions)
+                    found, gone = await self._port.perform(asking)
                     await self._port.await_shown()
                     for key, heads in found:
                         rows = [head_message(head) for head in heads]
@@ -134,9 +138,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             )
             going_on = True
             while going_on:
-                with self._port.slice() as region:
-                    require_applied(region, interval)
-                    going_on = split.step(region)
+                going_on = await self._port.perform(partial(split_on, split, interval))
                 await self._port.await_shown()
             return bulk.SplitReply(through=split.ends, entries=split.counts)
 
@@ -150,9 +152,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             for number, interval in enumerate(intervals):
                 after = interval.after
                 while after < interval.through:
-                    with self._port.slice() as region:
-                        found = portion_after(region, interval, after, region.limits.bulk_message_bytes)
-                        removed = removed_through(region, interval.key, interval.origin) if request.tell_removed else 0
+                    found, removed = await self._port.perform(partial(read_on, interval, after, request.tell_removed))
                     await self._port.await_shown()
                     if removed > after:
                         yield bulk.Entries(interval=number, removed=min(removed, interval.through))
@@ -171,8 +171,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 with self._port.slice() as region:
                     keys = [key for key in names.next(region) if caller.may(FRONTIERS, key[1])]
                 for low in range(0, len(keys), HEADS_A_SLICE):
-                    with self._port.slice() as region:
-                        found = [one for key in keys[low : low + HEADS_A_SLICE] for one in frontiers_of(region, key)]
+                    found = await self._port.perform(partial(frontiers_in, keys[low : low + HEADS_A_SLICE]))
                     await self._port.await_shown()
                     for frontier in found:
                         yield frontier_message(frontier)
@@ -266,8 +265,8 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     async def _forget(self, request: bulk.DiscardRequest) -> None:
         async with self._turns.of(request.application):
-            with self._port.slice(LEDGER_BYTES) as region:
-                forget_ledger(region, request.application, request.batch)
+            forget = partial(forget_ledger, application=request.application, batch=request.batch)
+            await self._port.perform(forget, LEDGER_BYTES)
             await self._port.await_settled()
 
     # Acknowledging
@@ -283,8 +282,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
                 await self._create(advance)
             going_on = True
             while going_on:
-                with self._port.slice(ADVANCE_BYTES) as region:
-                    going_on = advance.step(region)
+                going_on = await self._port.perform(advance.step, ADVANCE_BYTES)
                 await self._port.pause()
             await self._port.await_settled()
             return bulk.Advanced(entries=advance.entries, removed=position_messages(advance.removed))
@@ -329,6 +327,32 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     def _origin(self) -> int:
         with self._port.slice() as region:
             return region.replica.applied.origin
+
+
+# Slices that may run twice
+
+
+def heads_in(
+    keys: list[Key], ask: AskHeads, before_ms: int | None, positions: dict[bytes, dict[int, int]], region: Context
+) -> tuple[list[tuple[Key, list[OriginHead]]], set[Key]]:
+    """The heads of these streams, and which do not exist."""
+    found = [(key, ask(region, key, before_ms, positions.get(key[1]))) for key in keys]
+    return found, {key for key in keys if region.replica.keyspace.peek(key) is None}
+
+
+def split_on(split: IntervalSplitter, interval: StreamInterval, region: Context) -> bool:
+    require_applied(region, interval)
+    return split.step(region)
+
+
+def read_on(interval: StreamInterval, after: int, tell_removed: bool, region: Context) -> tuple[Portion | None, int]:
+    """The next entries, and up to where entries were removed."""
+    found = portion_after(region, interval, after, region.limits.bulk_message_bytes)
+    return found, removed_through(region, interval.key, interval.origin) if tell_removed else 0
+
+
+def frontiers_in(keys: list[Key], region: Context) -> list[Frontier]:
+    return [one for key in keys for one in frontiers_of(region, key)]
 
 
 # Messages

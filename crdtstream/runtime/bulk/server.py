@@ -31,7 +31,7 @@ from crdtstream.runtime.bulk.calls import BulkCalls, ServicerContext
 from crdtstream.runtime.bulk.handlers import handlers_of
 from crdtstream.runtime.links.grpc_transport import TransportError
 from crdtstream.runtime.links.handshake import host_of
-from crdtstream.runtime.slices import SlicedLoop, Slices
+from crdtstream.runtime.slices import Result, SlicedLoop, Slices
 from crdtstream.runtime.tls.certificates import Certificates
 from crdtstream.runtime.tls.credentials import join_address
 from crdtstream.settings.config import Config, is_loopback
@@ -173,6 +173,16 @@ class BulkServer:
         with self._slices.run(byte_count) as context:
             require_serving(context)
             yield context
+
+    async def perform(self, work: Callable[[Context], Result], byte_count: int = 0) -> Result:
+        """Run code between two commands that may need spilled blocks; it then runs again from its start."""
+
+        def checked(context: Context) -> Result:
+            require_serving(context)
+            return work(context)
+
+        self._require_running()
+        return await self._slices.perform(checked, byte_count)
 
     async def pause(self) -> None:
         """Yield to the event loop."""
