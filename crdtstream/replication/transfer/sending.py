@@ -2,8 +2,8 @@
 
 Apart from the first window, each chunk is sent after the peer has confirmed earlier ones: `next` says which it has
 staged. Chunks are kept until then, so a transfer resumes where a lost link interrupted it; it is released if its peer
-stays away too long. The region's own effects continue meanwhile and are served from the log behind the snapshot's
-position.
+stays away too long. While spilled blocks are read for a chunk it is not there yet, as while the window is closed. The
+region's own effects continue meanwhile and are served from the log behind the snapshot's position.
 
 Memory: one window of chunks for each peer, and whatever its snapshot holds (see snapshot.py).
 
@@ -53,12 +53,15 @@ class Transfer:
         return True
 
     def chunk(self, bytes_max: int, window_bytes: int) -> tuple[int, bytes] | None:
-        """Return the next chunk and its index; None while the window is closed, and at the end."""
+        """Return the next chunk and its index; None while the window is closed or blocks are read, and at the end."""
         at = self.sent - self._first
         if at == len(self._kept):
             if self._snapshot.is_done() or self._kept_bytes >= window_bytes:
                 return None
-            self._kept.append(self._snapshot.chunk(bytes_max))
+            chunk = self._snapshot.ready_chunk(bytes_max)
+            if chunk is None:
+                return None
+            self._kept.append(chunk)
             self._kept_bytes += len(self._kept[-1])
             self.byte_count += len(self._kept[-1])
         self.sent += 1

@@ -10,20 +10,39 @@ Local state is left out; see protocols/transfer_rows.py.
 
 from __future__ import annotations
 
+from functools import partial
+
 from crdtstream.core.effects import Key
+from crdtstream.core.entries.block import Block, demand_blocks
+from crdtstream.core.errands import Errands
 from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
-from crdtstream.protocols.state_rows import StreamImage, block_row, capture_replicated
+from crdtstream.protocols.state_rows import StreamImage, TreeImage, block_row, capture_replicated
 from crdtstream.protocols.transfer_rows import Drafting, context_row, head_row, tail_row
 
 
 class Snapshot(Observer):
     """One snapshot, taken between turns; call `release` if it is not read to the end."""
 
-    __slots__ = ("_block", "_count", "_draft", "_ended", "_image", "_images", "_left", "_replica", "_tree", "vector")
+    __slots__ = (
+        "_block",
+        "_chunk",
+        "_count",
+        "_draft",
+        "_ended",
+        "_errands",
+        "_image",
+        "_images",
+        "_left",
+        "_replica",
+        "_tree",
+        "vector",
+    )
 
-    def __init__(self, replica: Replica, founders: list[int]) -> None:
+    def __init__(self, replica: Replica, founders: list[int], errands: Errands | None = None) -> None:
         assert replica.is_settled(), "a snapshot in the middle of a turn"
+        self._errands = Errands(replica) if errands is None else errands
+        self._chunk = b""
         self.vector = replica.applied.vector.copy()
         self._replica = replica
         self._left: list[dict[bytes, None]] = [dict.fromkeys(database) for database in replica.keyspace.databases]
@@ -51,21 +70,33 @@ class Snapshot(Observer):
             self._count += 1
 
     def chunk(self, bytes_max: int) -> bytes:
-        """Return the next `bytes_max` bytes; fewer only at the end, and none after it."""
+        """Return the next `bytes_max` bytes; fewer only at the end, and none after it. Raises NotAtOnce where it may
+        wait and lacks a block; then it goes on there.
+        """
         while self._draft.byte_count() < bytes_max and not self._ended:
-            self._draft_more()
+            self._draft_more(bytes_max)
         return self._draft.read(bytes_max)
+
+    def ready_chunk(self, bytes_max: int) -> bytes | None:
+        """The same; None while spilled blocks are read for it."""
+        if not self._errands.run(self, partial(self._read_chunk, bytes_max)):
+            return None
+        found, self._chunk = self._chunk, b""
+        return found
+
+    def _read_chunk(self, bytes_max: int) -> None:
+        self._chunk = self.chunk(bytes_max)
 
     def is_done(self) -> bool:
         """Return whether every byte was read."""
         return self._ended and self._draft.byte_count() == 0
 
-    def _draft_more(self) -> None:
+    def _draft_more(self, bytes_max: int) -> None:
         image = self._image
         if image is None:
             self._begin_stream()
         elif self._tree < len(image.trees):
-            self._draft_block(image)
+            self._draft_block(image, bytes_max)
         else:
             for group in image.groups:
                 self._draft.put(group.rows)
@@ -88,16 +119,29 @@ class Snapshot(Observer):
         self._draft.put([tail_row(self._count)])
         self.release()
 
-    def _draft_block(self, image: StreamImage) -> None:
+    def _draft_block(self, image: StreamImage, bytes_max: int) -> None:
         tree = image.trees[self._tree]
+        if tree.blocks[self._block].is_spilled():
+            demand_blocks(self._next_blocks(tree, bytes_max - self._draft.byte_count()))
         self._draft.put([block_row(tree, self._block)])
         self._block += 1
         if self._block == len(tree.blocks):
             self._tree += 1
             self._block = 0
 
+    def _next_blocks(self, tree: TreeImage, bytes_max: int) -> list[Block]:
+        """The next blocks of a tree, of about so many bytes: what is read together is used together."""
+        found: list[Block] = []
+        for block in tree.blocks[self._block :]:
+            if bytes_max <= 0:
+                break
+            found.append(block)
+            bytes_max -= block.byte_count
+        return found
+
     def release(self) -> None:
         """Stop capturing."""
+        self._errands.forget(self)
         if not self._ended:
             self._ended = True
             self._replica.keyspace.observers.remove(self)
