@@ -35,9 +35,8 @@ class DeliversByRecord(WatchesGroups):
         if not has_one_deliverer(asked.registers):
             return
         region = world.machines[asked.number].config.region
-        for entry_id in given(asked.argv, value):
-            entry = asked.entry(entry_id)
-            if entry is not None and deliverer_of(asked.registers, entry[0]) != region:
+        for entry in asked.gives(value):
+            if deliverer_of(asked.registers, entry[0]) != region:
                 self.fail(f"region {asked.number} gives {entry} to {asked.argv}, with {asked.registers}")
 
 

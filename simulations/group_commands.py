@@ -47,7 +47,15 @@ class Asked:
         """True if it asks for new entries."""
         return self.argv[0] == b"XREADGROUP" and self.argv[-1] == b">"
 
-    def entry(self, entry_id: EntryId) -> Entry | None:
+    def gives(self, value: Value) -> list[Entry]:
+        """The entries that this reply gives to a consumer. Of two entries with one ID one may be gone by now, and only
+        the reply says that there were two: it is not known which are meant.
+        """
+        ids = given(self.argv, value)
+        found = [self._entry(entry_id) for entry_id in ids if ids.count(entry_id) == 1]
+        return [entry for entry in found if entry is not None]
+
+    def _entry(self, entry_id: EntryId) -> Entry | None:
         """The entry with this ID; None if there are several, or none."""
         origins = {tree.origin for tree in self.stream.trees.values() if tree.counter_of(entry_id)}
         origins.update(self.group.pending.origins_of(entry_id))

@@ -81,7 +81,7 @@ class Repeats(WatchesGroups):
             if value == "OK":
                 self._record_move(world, asked)
         elif asked.is_new:
-            for entry in filter(None, map(asked.entry, given(asked.argv, value))):
+            for entry in asked.gives(value):
                 self._look(asked, entry)
 
     def about(self, world: Network, asked: Asked) -> None:

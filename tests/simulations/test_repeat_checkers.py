@@ -8,6 +8,7 @@ from crdtstream.core.effects import Position
 from crdtstream.core.groups import positions
 from crdtstream.core.groups.group import Group
 from crdtstream.core.replica import Replica
+from crdtstream.scenarios.reply import Value
 from simulations.history import Violation
 from simulations.repeat_checkers import Repeats, Resets
 from tests.group_delivery import say
@@ -35,6 +36,20 @@ def test_an_entry_that_comes_twice() -> None:
     group.reset_cursor()
     with pytest.raises(Violation, match=r"repeats: region 1 gives \(1, \(1, 1\)\) to .* a second time"):
         say(cluster, 1, READ)
+
+
+def test_one_of_two_entries_with_one_id_is_gone_before_the_reply_is_looked_at() -> None:
+    checker = Repeats()
+    cluster = formed("DELIVER OWNER 1", checker)
+    for number in (1, 2):
+        say(cluster, number, "XADD x 9-1 f v")
+    cluster.live(500)
+    argv = READ.encode().split()
+    checker.asked(cluster, 1, argv)
+    tree = cluster.node(1).replica.keyspace.databases[0][b"x"].trees[2]
+    tree.remove_counters(tree.counter_of((9, 1)), tree.counter_of((9, 1)))
+    one: Value = ["9-1", ["f", "v"]]
+    checker.commanded(cluster, 1, argv, [["x", [one, one]]])
 
 
 def test_an_entry_of_which_the_region_knows_that_it_was_acknowledged() -> None:
