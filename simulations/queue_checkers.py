@@ -49,9 +49,9 @@ class OneProperty(Checker):
 @dataclass
 class Acknowledgement:
     """An XACK: its region, group and lays then, and what it acknowledges there, as (origin, ID). Of that `stale` was
-    delivered before a reset, and comes again all the same. `last` is the last dot of the region once its turn is over.
-    `told` is true if the group acknowledged exactly, `limited` if so many intervals were known of one of its origins
-    that it may wait.
+    delivered before a reset, and is told to nobody after it. `last` is the last dot of the region once its turn is
+    over. `told` is true if the group acknowledged exactly, `limited` if so many intervals were known of one of its
+    origins that it may wait.
     """
 
     number: int
@@ -165,8 +165,11 @@ class AcknowledgedExactly(Checker):
 
 
 def is_stale(group: Group, origin: int, entry_id: EntryId) -> bool:
-    """Return whether the entry is pending here since before a reset, and not delivered after it."""
-    return origin in group.pending.origins_of(entry_id) and group.wants(origin, entry_id)
+    """Return whether the entry is pending here since before a reset, and not delivered after it: it comes again if it
+    lies above the start, and else stays where it is held.
+    """
+    passed = group.passed.get(origin)
+    return origin in group.pending.origins_of(entry_id) and (passed is None or not passed.contains(entry_id))
 
 
 def is_limited(world: Network, one: Acknowledgement) -> bool:

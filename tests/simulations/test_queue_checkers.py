@@ -88,6 +88,19 @@ def test_what_was_acknowledged_before_the_group_did_so_exactly() -> None:
         checker.at_end(cluster)
 
 
+def test_what_is_pending_since_before_a_reset_stays_where_another_region_holds_it() -> None:
+    """The first reset voids what region 1 has delivered, and the second one leaves it below the start."""
+    checker = AcknowledgedExactly()
+    cluster = cluster_with(checker)
+    say(cluster, 2, "CRDT.GROUP RESET x g ID 0")
+    say(cluster, 2, "XREADGROUP GROUP g a STREAMS x >")
+    say(cluster, 2, "CRDT.GROUP RESET x g ID 250")
+    cluster.sync()
+    assert say(cluster, 1, "XACK x g 200-1") == b":1\r\n"
+    cluster.sync()
+    checker.at_end(cluster)
+
+
 def test_an_acknowledgement_that_is_lost_with_its_machine() -> None:
     checker = AcknowledgedExactly()
     cluster = cluster_with(checker)
