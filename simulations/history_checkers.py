@@ -14,7 +14,7 @@ from simulations.checking import Checker, Sampled
 from simulations.draining import delivers, drain
 from simulations.history import GroupName
 from simulations.letter_oracle import acknowledged_by_store
-from simulations.name_oracle import acknowledged_by_name, ids_by_name, rivals, survivors_by_dot
+from simulations.name_oracle import acknowledged_by_name, ids_by_name, rivals, strangers_add, survivors_by_dot
 from simulations.network import Network
 from simulations.oracle import ends_of
 from simulations.retention_checkers import removed_by_retention
@@ -23,7 +23,7 @@ from simulations.workload import KEYS, READ_GROUPS
 
 class NoLostWrite(Checker):
     """The entry of an answered XADD exists, unless a delete saw it, its key expired, retention removed it, or its
-    machine lost it before any other region had it.
+    machine lost it before any other region had it. Another add of its name may stay for it, or be removed for both.
     """
 
     name = "lost write"
@@ -33,15 +33,21 @@ class NoLostWrite(Checker):
         for key, expected in world.expected().items():
             held[key] = {(origin, counter) for _, origin, counter in expected.entries}
         retained, losses, others = removed_by_retention(world), survivors_by_dot(world), rivals(world)
+        forgotten = strangers_add(world)
         for added in world.history.added:
-            # Another add of its name may stay for it.
             dot = losses.get(added.dot, added.dot)
-            if dot in retained or any(one in held.get(added.key, set()) for one in [dot, *others.get(dot, [])]):
+            dots = [dot, *others.get(dot, [])]
+            if dot in retained or any(one in held.get(added.key, set()) for one in dots):
                 continue
-            seen = any(vector.contains(*dot) for key, vector in world.history.removals if key == added.key)
-            seen = seen or any(vector.contains(*dot) for vector in world.expired(added.key))
+            seen = any(was_removed(world, added.key, one) for one in (dots if forgotten else [dot]))
             if not seen and not may_be_lost(world, dot):
                 self.fail(f"{added.key} {added.entry_id} {added.dot} of region {added.region}: answered and gone")
+
+
+def was_removed(world: Network, key: Key, dot: Dot) -> bool:
+    """Return whether a client that removed something of the key had this, or the key had it when it expired."""
+    vectors = [vector for known, vector in world.history.removals if known == key]
+    return any(vector.contains(*dot) for vector in [*vectors, *world.expired(key)])
 
 
 def may_be_lost(world: Network, dot: Dot) -> bool:

@@ -71,7 +71,7 @@ def survivors_by_dot(world: Network) -> dict[Dot, Dot]:
 def strangers_add(world: Network) -> bool:
     """Return whether a region may add before it has heard of the others, so that they may have forgotten its names."""
     settings = world.settings
-    late = settings.serving_at_once and (settings.late or world.injected["disk-loss"])
+    late = settings.serving_at_once and (settings.late or world.disks_lost)
     return bool(settings.twin or world.injected["put-back"] or late)
 
 

@@ -7,11 +7,21 @@ from random import Random
 
 import pytest
 
+from crdtstream.core.effects import Batch, EntryNamed
+from crdtstream.core.replica import Replica
+from crdtstream.core.values.entry_id import STRICT
 from simulations.adversary import draw_world
 from simulations.checkers import run_checked
-from simulations.name_oracle import acknowledged_by_name, ids_by_name, survivors, survivors_by_dot
+from simulations.history import Added, Violation
+from simulations.history_checkers import NoLostWrite
+from simulations.name_oracle import acknowledged_by_name, ids_by_name, strangers_add, survivors, survivors_by_dot
 from simulations.named_adds import NAMES, PRODUCERS, with_names
-from simulations.settings import draw_settings
+from simulations.settings import COPY, Settings, draw_settings
+from simulations.world import World
+
+KEY = (0, b"x")
+CALM = Settings(2, "mesh", STRICT, 400, (), 100, 1_000_000, serving_at_once=False)
+NAMED = replace(CALM, properties=True, named=True, retention=False, delivering=False)
 
 
 @pytest.mark.parametrize("line", ["XADD x * f v", "XADD x MAXLEN 5 * f v"])
@@ -30,6 +40,61 @@ def test_adds_get_names(line: str) -> None:
 def test_nothing_else_is_changed(line: str) -> None:
     argv = line.encode().split()
     assert all(with_names(Random(seed), argv) == [argv] for seed in range(20))
+
+
+def test_a_region_whose_damaged_disk_was_replaced_may_add_as_a_stranger() -> None:
+    """It serves at once, and the others may have forgotten the names of what it had added."""
+    world = draw_world(1, replace(NAMED, serving_at_once=True))
+    assert not strangers_add(world)
+    world.disks_lost.add(1)
+    assert strangers_add(world)
+
+
+class Writer:
+    """A region that adds to one key under one name."""
+
+    def __init__(self, world: World, origin: int) -> None:
+        self.replica = Replica(origin)
+        self._world = world
+
+    def add(self, ms: int) -> Batch:
+        self.replica.add_entry(KEY, (ms, 1), [b"f", b"v"])
+        self.replica.name_entry(EntryNamed(KEY, b"p", b"1", 0))
+        return self._told()
+
+    def remove(self, origin: int, counter: int) -> Batch:
+        self.replica.remove_entries(KEY, {origin: [(counter, counter)]}, False, None)
+        return self._told()
+
+    def _told(self) -> Batch:
+        batch = self.replica.drain().batch
+        assert batch is not None
+        self._world.oracle.record(batch)
+        return batch
+
+
+@pytest.mark.parametrize("twin", ["", COPY])
+def test_where_strangers_add_an_add_may_be_lost_to_one_that_a_client_removed(twin: str) -> None:
+    """The third one had seen the first, and not the second. Who has forgotten the first takes it for lost to the
+    second, which is removed.
+    """
+    world = draw_world(1, replace(NAMED, twin=twin))
+    first, second, third = (Writer(world, 1_000 + at) for at in range(3))
+    batches = [first.add(10), second.add(20)]
+    third.replica.apply_batch(batches[0])
+    batches.append(third.add(30))
+    for batch in batches[1:]:
+        first.replica.apply_batch(batch)
+    removals = [first.remove(origin, 1) for origin in (1_000, 1_001, 1_002)]
+    for batch in [*batches, *removals]:
+        world.machines[1].node.replica.apply_batch(batch)
+    world.history.added.append(Added(3, KEY, (30, 1), (1_002, 1)))
+    world.history.removals.append((KEY, second.replica.applied.vector))
+    if twin:
+        NoLostWrite().at_end(world)
+        world.history.removals.clear()
+    with pytest.raises(Violation, match="answered and gone"):
+        NoLostWrite().at_end(world)
 
 
 @pytest.mark.parametrize("seed", [0, 3])
