@@ -21,7 +21,7 @@ from crdtstream.observing.rows import LinkRow
 from crdtstream.observing.unread import UnreadGroups
 from crdtstream.observing.words import duration, percent, several, size
 
-METRIC_RULES = frozenset(("SyncsSlow", "LoopLate", "LinksRefused", "ProgramFault"))
+METRIC_RULES = frozenset(("SyncsSlow", "LoopLate", "LinksRefused", "ProgramFault", "BlocksHeldInMemory"))
 CRITICAL, WARNING = "critical", "warning"
 UNLINKED_MS = 120_000
 LAG_MS = 30_000

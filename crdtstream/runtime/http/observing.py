@@ -28,6 +28,7 @@ from crdtstream.runtime.metrics.exposition import CONTENT_TYPE, render
 from crdtstream.runtime.metrics.meters import Meters
 from crdtstream.runtime.metrics.of_partitions import partition_families
 from crdtstream.runtime.metrics.of_peers import peer_families
+from crdtstream.runtime.metrics.of_spilling import spilling_families
 from crdtstream.runtime.metrics.of_streams import stream_families
 from crdtstream.runtime.metrics.survey import Survey, SurveyedStream
 from crdtstream.runtime.ports import GatewayPort
@@ -151,6 +152,7 @@ class Observing:
         yield from of_region.client_families(node.context)
         yield from of_region.command_families(node.context)
         yield from of_region.log_families(node, loop.log, loop.meters)
+        yield from spilling_families(node)
         yield from of_region.replication_families(node)
         yield from of_region.bulk_families(node, loop.bulk)
         if loop.gateway is not None:

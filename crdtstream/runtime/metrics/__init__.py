@@ -4,7 +4,7 @@
     ages        how old the oldest effect is that a peer lacks
     survey      a walk over all streams, in slices; the largest become series, the others are summed up
     families    helpers that make metric families
-    of_region, of_peers, of_streams    the families
+    of_region, of_spilling, of_peers, of_streams, of_partitions    the families
     exposition  families as text, in slices
 
 Nothing here changes the node.
