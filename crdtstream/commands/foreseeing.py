@@ -29,6 +29,7 @@ from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.block import demand_blocks
 from crdtstream.core.entries.covering_intervals import covering_intervals
+from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.streams.references import ids_of, oldest_settled
@@ -59,6 +60,8 @@ def foresee_all(context: Context, client: Client, requests: list[tuple[Command, 
     """The same for the commands of a transaction, of which none may wait once another one had an effect."""
     for command, argv in requests:
         if command.writes:
+            if command.name in ("xack", "xackdel"):
+                runs_behind(context, client, argv)
             name_ids(context, client, command, argv)
             foresee(context, client, command, argv)
         elif command.name == "dump":
@@ -212,11 +215,26 @@ def deleting_consumer(context: Context, client: Client, argv: list[bytes]) -> No
         return
     stream, group = pair
     for origin, tree in stream.trees.items():
-        delivered, own = group.delivered.get(origin), {*group.pending.ids(origin, argv[4])}
-        ends = [] if delivered is None else [high for _, high in delivered.pairs()]
-        first = next((entry_id for entry_id in group.pending.ids(origin, None) if entry_id not in own), ID_MAX)
-        demand_blocks(tree.spilled_with(sorted([*ends, first])))
+        own = {*group.pending.ids(origin, argv[4])}
+        demand_runs(group, tree, own)
         covering_intervals(tree, sorted(own))
+
+
+def runs_behind(context: Context, client: Client, argv: list[bytes]) -> None:
+    """The runs of what a transaction acknowledges, which it prepares before its next effect on the key."""
+    pair = found(context, (client.database, argv[1]), argv[2])
+    if pair is not None:
+        ids = {entry_id for word in argv[3:] if b"-" in word and (entry_id := parse_id(word, 0)) is not None}
+        for tree in pair[0].trees.values():
+            demand_runs(pair[1], tree, ids)
+
+
+def demand_runs(group: Group, tree: EntryTree, gone: set[EntryId]) -> None:
+    """What new runs look at once these are no longer pending."""
+    delivered = group.delivered.get(tree.origin)
+    ends = [] if delivered is None else [high for _, high in delivered.pairs()]
+    first = next((entry_id for entry_id in group.pending.ids(tree.origin, None) if entry_id not in gone), ID_MAX)
+    demand_blocks(tree.spilled_with(sorted([*ends, first])))
 
 
 def reads_first(argv: list[bytes]) -> bool:

@@ -34,6 +34,32 @@ LINES = {
     "dump": ["DUMP a", "DUMP c"],
     "a transaction": ["MULTI", f"XDEL a {MIDDLE}-1", "XRANGE c - + COUNT 400", "XTRIM b MAXLEN 300", "EXEC"],
     "a transaction of works": ["MULTI", "DUMP a", "COPY c f", "EXEC", "XRANGE f - + COUNT 2"],
+    "origins": ["CRDT.ENTRIES a - + COUNT 400", f"CRDT.ENTRIES c {MIDDLE} + REV COUNT 20", "XREVRANGE c + - COUNT 300"],
+    "cursors": ["CRDT.XREAD COUNT 400 STREAMS a c 0 0", "CRDT.XREAD COUNT 5 STREAMS b 0"],
+    "negative acknowledgements": [
+        f"XNACK a g FAIL IDS 2 {FIRST_MS}-1 {MIDDLE}-1",
+        f"XNACK a g FATAL IDS 1 {FIRST_MS + 3}-1",
+    ],
+    "exact acknowledgements": [
+        "CRDT.GROUP SET a g ACKNOWLEDGE exact",
+        f"XACK a g {FIRST_MS + 5}-1 {MIDDLE}-1 {LATE}-1",
+        f"XACK a g {FIRST_MS + 7}-1",
+        f"XDEL a {FIRST_MS + 5}-1",
+        "CRDT.GROUP SHOW a g",
+    ],
+    "a reset": [f"CRDT.GROUP RESET a g ID {MIDDLE}-1", "XREADGROUP GROUP g two COUNT 10 STREAMS a >", "XINFO GROUPS a"],
+    "dead letters": [
+        "CRDT.GROUP SET a g MAXDELIVERIES 1 DEADLETTER dead",
+        f"XCLAIM a g two 0 {FIRST_MS}-1 {MIDDLE}-1",
+        "XAUTOCLAIM a g two 0 0 COUNT 5",
+        "XLEN dead",
+        "CRDT.REDRIVE a g COUNT 2",
+        "XPENDING a g",
+    ],
+    "ids and expiries": ["XSETID a 99999999-1", "PEXPIRE c 1", "PERSIST b", "OBJECT ENCODING a", "XSETID b 99999999-1"],
+    "swapped databases": ["SWAPDB 0 1", "SELECT 1", "XLEN a", "XRANGE c - + COUNT 2", "XINFO GROUPS a"],
+    "acknowledge and remove": ["MULTI", f"XACK a g {MIDDLE}-1", f"XDEL a {MIDDLE}-1", "XTRIM a MAXLEN 500", "EXEC"],
+    "several in one turn": [f"XACK a g {FIRST_MS}-1", f"XDEL a {FIRST_MS}-1", "XTRIM a MAXLEN 400", "DEL a"],
     "digests": ["CRDT.DIGEST", "CRDT.STREAM SHOW a", "MEMORY USAGE a"],
 }
 
