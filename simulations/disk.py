@@ -12,7 +12,7 @@ A sync that was told to fail loses the pages that it should have saved and marks
 would succeed and save nothing.
 
 A file that is open is read as it is now, with or without its name. What is asked at once is there, unless the disk has
-a source of `misses`: then it draws whether it is.
+`Misses`: these draw whether it is.
 
 Invariant: a page that is neither dirty nor lost is the same in both states. Pages that a file does not hold are zeros.
 """
@@ -127,6 +127,28 @@ class _File:
         assert all(page * PAGE_BYTES < self.size for page in self.pages), "a page lies past the end"
 
 
+class Misses:
+    """Draws what open files do not have at once, of a region and never of the simulator while it is `looking`."""
+
+    __slots__ = ("_odds", "_rng", "found", "looking", "missed")
+
+    def __init__(self, rng: Random, odds: float = 0.5) -> None:
+        self._rng = rng
+        self._odds = odds
+        self.looking = False
+        # How often a region found what it asked for, and did not.
+        self.found = 0
+        self.missed = 0
+
+    def draw(self) -> bool:
+        if self.looking:
+            return False
+        misses = self._rng.random() < self._odds
+        self.missed += misses
+        self.found += not misses
+        return misses
+
+
 class SimulatedFile:
     """A file of a simulated disk that is open for reading."""
 
@@ -139,7 +161,7 @@ class SimulatedFile:
 
     def at_once(self, offset: int, length: int) -> bytes | None:
         misses = self._disk.misses
-        if misses is not None and misses.random() < self._disk.miss_odds:
+        if misses is not None and misses.draw():
             return None
         return self.read(offset, length)
 
@@ -164,7 +186,6 @@ class SimulatedDisk:
         "_sync_fails",
         "_volume_bytes",
         "capacity_bytes",
-        "miss_odds",
         "misses",
         "syncs",
         "writes",
@@ -181,8 +202,7 @@ class SimulatedDisk:
         self._sync_fails = False
         self._read_fails = False
         # Draws what an open file has not at once; None lets it have everything.
-        self.misses: Random | None = None
-        self.miss_odds = 0.5
+        self.misses: Misses | None = None
         self._power: Random | None = None
         self._steps_left = 0
 

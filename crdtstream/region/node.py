@@ -223,6 +223,9 @@ class Node:
     def is_settled(self) -> bool:
         return self.replica.is_settled()
 
+    def awaits_blocks(self) -> bool:
+        return bool(self.replica.changed.dirty) and self.replica.reads.on
+
     def names(self) -> list[tuple[int, list[bytes]]]:
         """The names of all keys, by database."""
         return [(number, list(database)) for number, database in enumerate(self.replica.keyspace.databases) if database]

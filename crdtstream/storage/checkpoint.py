@@ -181,8 +181,10 @@ class Capture:
 
     def step(self, units: int) -> bool:
         """Capture and encode for about `units` times 10 µs. False if everything is captured, or if the output must be
-        written before the next step.
+        written before the next step, or if acknowledgements wait for spilled blocks.
         """
+        if self._stored.awaits_blocks():
+            return False
         assert self._stored.is_settled(), "a checkpoint in the middle of a turn"
         for used in self._work:
             units -= used

@@ -51,6 +51,9 @@ class Stored(Protocol):
     def is_settled(self) -> bool:
         """Return whether everything prepared is also in the log."""
 
+    def awaits_blocks(self) -> bool:
+        """Return whether acknowledgements wait for spilled blocks; no key can be captured meanwhile."""
+
     def describe(self, segment_firsts: list[int]) -> Manifest:
         """Describe a checkpoint that begins now, except its keys and files."""
 

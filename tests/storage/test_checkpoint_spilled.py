@@ -18,6 +18,7 @@ from crdtstream.storage.checkpoint import block_file, checkpoint_names, number_o
 from crdtstream.storage.disk import DiskError, DiskFailed, DiskFull
 from crdtstream.storage.recovery import CheckpointDamaged
 from simulations.cluster import Cluster
+from simulations.disk import Misses
 from simulations.machine import Machine
 from simulations.portrait import lasting
 from tests.effort import examples
@@ -301,6 +302,25 @@ def trees(region: Machine) -> list[list[Block]]:
 # Damage
 
 
+def test_a_checkpoint_waits_for_acknowledgements_that_wait_for_a_block() -> None:
+    cluster = Cluster(1, STRICT, "always", limits=SPILLING)
+    region = cluster.machines[1]
+    run(cluster, "XGROUP CREATE s g 0 MKSTREAM")
+    ids = [str(run(cluster, f"XADD s * f {number}")) for number in range(12)]
+    run(cluster, "XREADGROUP GROUP g c STREAMS s >")
+    region.checkpoint()
+    assert spill(region) > 1
+    region.disk.misses, region.reads_blocks = Misses(Random(1), 1.0), False
+    run(cluster, f"XACK s g {ids[0]} {ids[1]}")
+    assert region.node.replica.changed.dirty and region.node.context.block_reads.wanted
+    capture = region.checkpointer.begin()
+    assert not capture.step(1_000) and not capture.done and not capture.drain_output()
+    region.read_blocks()
+    region.perform()
+    assert not region.node.replica.changed.dirty
+    region.checkpoint()
+
+
 def test_a_damaged_block_fails_the_checkpoint_that_copies_it_and_nothing_else() -> None:
     _, region, disk = spilling_region()
     region.checkpoint()
@@ -339,7 +359,7 @@ def test_a_start_that_opens_a_damaged_block_names_its_file_and_its_number(opened
     if opened_by == "log":
         run(cluster, "XDEL x {}-{}".format(*victim.id_at(1)))
     name, index = block_file(handle.place >> PLACE_BITS), handle.place & 0xFFFF
-    region.disk.misses = Random(1)
+    region.disk.misses = Misses(Random(1))
     if fault == "bit":
         region.disk.flip_bit(name, handle.offset + 3)
     else:

@@ -15,7 +15,7 @@ import pytest
 from crdtstream.storage import disk as disk_module
 from crdtstream.storage.backup import Description, File, Frozen
 from crdtstream.storage.disk import Disk, DiskFailed, RealDisk
-from simulations.disk import SimulatedDisk
+from simulations.disk import Misses, SimulatedDisk
 from tests.storage.logs import failing
 
 
@@ -173,10 +173,10 @@ def test_a_simulated_disk_has_not_everything_at_once() -> None:
     write(disk, b"first")
     file = disk.open_file("a")
     assert [file.at_once(0, 5) for _ in range(5)] == [b"first"] * 5
-    disk.misses = Random(1)
+    disk.misses = Misses(Random(1))
     found = [file.at_once(0, 5) for _ in range(50)]
     assert set(found) == {b"first", None}
-    disk.miss_odds = 1.0
+    disk.misses = Misses(Random(1), 1.0)
     assert file.at_once(0, 5) is None and file.read(0, 5) == b"first"
 
 
