@@ -233,8 +233,8 @@ PARTITIONED = (
     Mutation(
         "messages go before the retention is over",
         "partitions/streams.py",
-        "            partition.trim_older(now_ms + self.ahead.ms - retention_ms)\n",
-        "            partition.trim_older(now_ms + self.ahead.ms - retention_ms // 2)\n",
+        "partition.trim_older, now_ms + self.ahead.ms - retention_ms)\n",
+        "partition.trim_older, now_ms + self.ahead.ms - retention_ms // 2)\n",
         "retention",
         focus=STREAMS,
     ),

@@ -42,7 +42,7 @@ class Engine(Protocol):
     def bounds(self, stream_id: str, partition: int) -> tuple[int, int]:
         """The oldest offset, and the next one to be numbered as far as it is known here."""
 
-    def offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
+    async def offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
         """The first offset whose time is not before `time_ms`; the next offset if there is none."""
 
     def clamp_offset(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:

@@ -228,7 +228,7 @@ def moved_headers(epoch: Epoch, moved: dict[int, int]) -> dict[str, str]:
 async def get_partition(gateway: Gateway, cursor: PartitionCursor, name: str, limit: int) -> GatewayReply:
     if not gateway.quotas.allows_get(cursor.stream_id, cursor.partition, "", gateway.clock.now_ms()):
         raise too_many(f"more than {GETS_PER_S} GetMessages a second for partition {cursor.partition}: repeat it later")
-    first, epoch = standing(gateway, cursor)
+    first, epoch = await standing(gateway, cursor)
     read, read_under = await gateway.engine.read(cursor.stream_id, cursor.partition, first, epoch, limit, GET_BYTES_MAX)
     # Without messages nothing moves: the cursor's time, or its epoch, may still be to come.
     after = PartitionCursor(cursor.stream_id, cursor.partition, read[-1].offset + 1, read_under) if read else cursor
@@ -237,12 +237,13 @@ async def get_partition(gateway: Gateway, cursor: PartitionCursor, name: str, li
     return messages_reply(gateway, shown, await gateway.sealed(after), moved_headers(read_under, moved))
 
 
-def standing(gateway: Gateway, cursor: PartitionCursor) -> tuple[int, Epoch]:
+async def standing(gateway: Gateway, cursor: PartitionCursor) -> tuple[int, Epoch]:
     """The next offset, and the epoch that it was reached under."""
     if cursor.next_offset is not None:
         return cursor.next_offset, cursor.epoch
     engine = gateway.engine
-    return engine.offset_at(cursor.stream_id, cursor.partition, cursor.time_ms), engine.epoch(cursor.stream_id)
+    offset = await engine.offset_at(cursor.stream_id, cursor.partition, cursor.time_ms)
+    return offset, engine.epoch(cursor.stream_id)
 
 
 def message_of(name: str, partition: int, message: values.PartitionMessage) -> Message:

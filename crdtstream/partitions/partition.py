@@ -15,15 +15,16 @@ from heapq import merge
 from typing import Final
 
 from crdtstream.core.effects import CounterRange, Key
-from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block import Block, demand_blocks
 from crdtstream.core.entries.encoding import entry_fields
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.slices import Slice
+from crdtstream.core.foreseeing import foresee_removal
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, previous_id
-from crdtstream.partitions.epochs import Epochs, EpochSegment
+from crdtstream.partitions.epochs import Epoch, Epochs, EpochSegment
 from crdtstream.partitions.registers import NEVER, HeldIntervals, stamp_of
 from crdtstream.partitions.values import Ahead, NewMessage, PartitionMessage, Stamp
 
@@ -41,7 +42,7 @@ TAIL_ENTRIES: Final = 64
 class Partition:
     """One partition as this region sees it, under the epochs that it knows."""
 
-    __slots__ = ("_ahead", "_epochs", "_key", "_replica", "_sound", "_unplaced", "number")
+    __slots__ = ("_ahead", "_epochs", "_key", "_oldest", "_replica", "_sound", "_unplaced", "number")
 
     def __init__(self, replica: Replica, key: Key, number: int, epochs: Epochs, ahead: Ahead) -> None:
         self._ahead = ahead
@@ -52,6 +53,8 @@ class Partition:
         self._sound = ID_MIN
         # What was here when messages without a place were last looked for, and whether there were any.
         self._unplaced = (NEVER, False)
+        # The oldest offset with the epochs that were known then, and the time of its message.
+        self._oldest: tuple[tuple[int, list[Epoch]], int] = ((-1, []), 0)
 
     def _stream(self) -> Stream | None:
         return self._replica.keyspace.find(self._key)
@@ -105,7 +108,9 @@ class Partition:
         found: list[PartitionMessage] = []
         for segment in self._segments():
             if segment.end > first and len(found) < count_max:
-                for piece in self._slices(segment, max(first, segment.start), count_max - len(found)):
+                pieces = self._slices(segment, max(first, segment.start), count_max - len(found))
+                demand_next(pieces, bytes_max)
+                for piece in pieces:
                     for index in range(piece.low, piece.high):
                         message = numbered_at(piece.block, index)
                         if message is None:
@@ -205,13 +210,22 @@ class Partition:
         return stamps
 
     def trim_older(self, time_ms: int) -> int:
-        """Remove the messages from before this time; returns how many there were."""
-        offset = self.oldest_offset()
-        first = self.read(offset, 1, 0)
-        return self.trim(self.offset_at(time_ms)) if first and first[0].time_ms < time_ms else 0
+        """Remove the messages from before this time; returns how many there were. Raises NotAtOnce before anything
+        changes.
+        """
+        place = (self.oldest_offset(), self._epochs.counted())
+        if self._oldest[0] != place:
+            first = self.read(place[0], 1, 0)
+            if not first:
+                return 0
+            # Kept, because it is asked each second, and its block may be spilled.
+            self._oldest = (place, first[0].time_ms)
+        return self.trim(self.offset_at(time_ms)) if self._oldest[1] < time_ms else 0
 
     def trim(self, offset: int) -> int:
-        """Remove the messages below this offset; returns how many there were."""
+        """Remove the messages below this offset; returns how many there were. Raises NotAtOnce before anything
+        changes.
+        """
         stream = self._stream()
         if stream is None:
             return 0
@@ -226,6 +240,7 @@ class Partition:
 
     def _remove(self, ranges: dict[int, list[CounterRange]], trimmed: bool) -> int:
         found = {origin: sorted(ranges[origin]) for origin in sorted(ranges) if ranges[origin]}
+        foresee_removal(self._replica, self._key, found)
         return self._replica.remove_entries(self._key, found, trimmed, None)
 
     # Stale messages
@@ -341,8 +356,24 @@ def gaps_between(bounds: list[tuple[EntryId, EntryId]]) -> list[tuple[EntryId, E
 
 
 def counters_of(pieces: list[Slice]) -> list[CounterRange]:
-    """Ranges that hold the counters of these entries, and of no other live entry of their tree."""
-    return [(one.block.counter_at(one.low), one.block.counter_at(one.high - 1)) for one in pieces if one.count()]
+    """A range that holds the counters of these entries, which follow each other, and of no other live entry of their
+    tree.
+    """
+    if not pieces:
+        return []
+    first, last = pieces[0], pieces[-1]
+    return [(first.block.counter_at(first.low), last.block.counter_at(last.high - 1))]
+
+
+def demand_next(pieces: list[Slice], bytes_max: int) -> None:
+    """Have the spilled blocks of about the first `bytes_max` bytes read together."""
+    blocks: list[Block] = []
+    for piece in pieces:
+        blocks.append(piece.block)
+        bytes_max -= piece.block.byte_count
+        if bytes_max <= 0:
+            break
+    demand_blocks(blocks)
 
 
 def fields_of(message: NewMessage, time_ms: int) -> list[bytes]:

@@ -12,6 +12,7 @@ knowing of that is numbered again when it arrives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from crdtstream.connections.cluster import Home
@@ -437,7 +438,8 @@ class PartitionedStreams:
     def _retire(self, served: Served, now_ms: int) -> None:
         state, retention_ms = served.state, served.state.spec.retention_ms
         for partition in state.partitions():
-            partition.trim_older(now_ms + self.ahead.ms - retention_ms)
+            trim = partial(partition.trim_older, now_ms + self.ahead.ms - retention_ms)
+            self._context.errands.run(("partition", state.spec.id, partition.number), trim)
         if state.is_numbering():
             served.coordinator.drop_unused(retention_ms)
             if len(state.epochs.rows) > 1 and served.is_agreed(self._began_ms, self._links):

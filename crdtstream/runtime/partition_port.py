@@ -113,8 +113,8 @@ class PartitionPort:
         found = self._streams.partition(stream_id, partition)
         return found.oldest_offset(), found.next_offset()
 
-    def offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
-        return self._streams.partition(stream_id, partition).offset_at(time_ms)
+    async def offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
+        return await self._slices.perform(lambda _: self._streams.partition(stream_id, partition).offset_at(time_ms))
 
     def clamp_offset(self, stream_id: str, partition: int, next_offset: int, epoch: Epoch) -> int:
         return self._streams.clamp_offset(stream_id, partition, next_offset, epoch)

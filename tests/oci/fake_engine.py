@@ -111,7 +111,10 @@ class FakeEngine:
         stream = self._stream(stream_id)
         return stream.oldest[partition], len(stream.partitions[partition])
 
-    def offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
+    async def offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
+        return self._offset_at(stream_id, partition, time_ms)
+
+    def _offset_at(self, stream_id: str, partition: int, time_ms: int) -> int:
         messages = self._stream(stream_id).partitions[partition]
         return next((message.offset for message in messages if message.time_ms >= time_ms), len(messages))
 
@@ -177,7 +180,7 @@ class FakeEngine:
         for partition in range(self._stream(stream_id).spec.partitions):
             oldest, following = self.bounds(stream_id, partition)
             at = {TRIM_HORIZON: oldest, LATEST: following}.get(start)
-            found[partition] = self.offset_at(stream_id, partition, time_ms) if at is None else at
+            found[partition] = self._offset_at(stream_id, partition, time_ms) if at is None else at
         return found
 
     async def join_group(self, stream_id: str, group: str, start: str, time_ms: int, groups_max: int) -> Bookmark:

@@ -67,7 +67,7 @@ async def test_what_was_put_is_there_after_a_restart(tmp_path: Path, fsync: str)
         assert ([one.value for one in messages], epoch) == ([b"a", b"c"], port.epoch("s"))
         assert [one.committed for one in await port.group("s", "g")] == [1, -1]
         assert (port.documents("pool"), port.bounds("s", 0)) == ({"p": b"{}"}, (0, 2))
-        assert port.offset_at("s", 0, 0) == 0
+        assert await port.offset_at("s", 0, 0) == 0
         assert port.clamp_offset("s", 0, 9, port.epoch("s")) == 9
         await port.reset_group("s", "g", "LATEST", 0)
         assert [one.committed for one in await port.group("s", "g")] == [-1, -1]

@@ -361,6 +361,8 @@ class Block(Content):
 
     def lower_bound(self, entry_id: EntryId) -> int:
         """The first index whose ID is >= entry_id."""
+        if self.is_packed and entry_id <= self.packed_alone().first_id():
+            return 0
         ms, seq = entry_id
         return self.raw_ids().lower_bound(shifted(ms), shifted(seq), 0, self.count)
 
@@ -475,12 +477,10 @@ class Block(Content):
 
 def demand_blocks(blocks: list[Block]) -> None:
     """Have those of these blocks that are spilled read together, if the request under way may wait for them."""
-    handles = [block.handle for block in blocks if block.handle is not None and block.is_spilled()]
-    if handles:
-        for block in blocks:
-            if block.is_spilled():
-                block.packed_alone().open_blocks.reads.demand(handles)
-                return
+    spilled = [block for block in blocks if block.is_spilled()]
+    if spilled:
+        handles = [block.handle for block in spilled if block.handle is not None]
+        spilled[0].packed_alone().open_blocks.reads.demand(handles)
 
 
 def add_counter_ranges(ranges: list[tuple[int, int]], block: Block, low: int) -> None:

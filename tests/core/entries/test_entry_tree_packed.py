@@ -74,7 +74,7 @@ def test_a_range_over_whole_blocks_opens_none_before_it_is_read() -> None:
     assert len(tree.slices((1, 0), (99, 0), -1, reverse=True)) == count
     assert tree.count_in((1, 0), (99, 0)) == 64
     assert tree.first_counters(16) == [(1, 16)]
-    assert open_blocks.opened == 1  # for `count_in`, the place of (1, 0)
+    assert open_blocks.opened == 0
 
 
 @pytest.mark.interpreted
