@@ -10,7 +10,8 @@ arrival:
                           had to hold that Join, no operator's eviction is concurrent with it and its admission, and
                           no other origin admitted in that way evicted the same origin to take its place
     reset of a create     of the GroupReset that name it the one with the highest (number, origin), with its start
-    runs of a create      the union of the Acknowledged that name it with that reset, or without one if there is none
+    runs of a create      the union of the Acknowledged that name it with that reset, above its start, or without one if
+                          there is none
     its properties        of each name what the GroupPropertiesSet says that names the create and that no other one has
                           seen; of several the one with the highest (number, origin)
     references            are local: what an EntriesRemoved drops of them (DELREF) is in no replicated state
@@ -29,9 +30,10 @@ from crdtstream.core.members import ADMITTED, ADMITTED_BY_ALL, JOINED, PAST, Mem
 from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
-from crdtstream.core.values.entry_id import EntryId
+from crdtstream.core.values.entry_id import ID_MIN, EntryId
 from crdtstream.core.values.intervals import Interval, IntervalSet
 
+EVERYTHING = Position(ID_MIN, {})
 Entry = tuple[EntryId, int, int]
 Row = tuple[Dot, VersionVector, Effect]
 
@@ -231,7 +233,8 @@ def _evaluate_groups(rows: list[Row], deletes: list[Dot], expected: Expected) ->
         if isinstance(effect, fx.Acknowledged):
             for create, reset in named_lays(effect):
                 if create in expected.runs and expected.resets[create][0] == reset:
-                    _join_runs(expected.runs[create], effect.runs)
+                    start = EVERYTHING if reset == NEVER_RESET else expected.resets[create][1]
+                    _join_runs(expected.runs[create], effect.runs, start)
     expected.properties = {create: properties_of(rows, create) for create in expected.runs}
 
 
@@ -262,11 +265,13 @@ def properties_of(rows: list[Row], create: Dot) -> PropertyRegisters:
     return chosen
 
 
-def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[Interval]]) -> None:
+def _join_runs(runs: dict[int, IntervalSet], fresh: dict[int, list[Interval]], start: Position) -> None:
     for origin, pieces in fresh.items():
-        known = runs.setdefault(origin, IntervalSet())
+        known = runs.get(origin, IntervalSet())
         for low, high in pieces:
-            known.add(low, high)
+            known.add(max(low, start.get(origin)), high)
+        if known:
+            runs[origin] = known
 
 
 def actual(stream: Stream) -> Expected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crdtstream.core.effects import Key
+from crdtstream.core.groups.create import NEVER_RESET
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import PropertyRegisters, merged
 from crdtstream.core.streams.stream import Stream
@@ -168,8 +169,9 @@ def is_stale(group: Group, origin: int, entry_id: EntryId) -> bool:
     """Return whether the entry is pending here since before a reset, and not delivered after it: it comes again if it
     lies above the start, and else stays where it is held.
     """
-    passed = group.passed.get(origin)
-    return origin in group.pending.origins_of(entry_id) and (passed is None or not passed.contains(entry_id))
+    creates = group.creates.values()
+    below = all(create.reset != NEVER_RESET and entry_id <= create.start.get(origin) for create in creates)
+    return origin in group.pending.origins_of(entry_id) and (below or group.wants(origin, entry_id))
 
 
 def is_limited(world: Network, one: Acknowledgement) -> bool:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from simulations.cluster import Cluster
+from simulations.state_checkers import Recovered
 from tests.group_delivery import assert_refused, read, say
 from tests.state_transfers import assert_equal, cut_log, settle
 from tests.test_group_properties import formed
@@ -81,6 +82,78 @@ def test_what_lies_below_the_reset_of_another_create_does_not_come_again(whole: 
 def read_of(cluster: Cluster, number: int, group: str, count: int) -> list[str]:
     reply = say(cluster, number, f"XREADGROUP GROUP {group} c COUNT {count} STREAMS s >")
     return re.findall(r"\d+-1(?=\r)", reply.decode())
+
+
+@pytest.mark.parametrize("mode", ["CONTIGUOUS", "EXACT"])
+def test_after_a_reset_nothing_is_left_for_a_start_to_tell(mode: str) -> None:
+    """What lies below the start is told once more under the reset: at once, as the next start would."""
+    cluster = formed()
+    say(cluster, 2, f"CRDT.GROUP SET s g ACKNOWLEDGE {mode}")
+    cluster.sync()
+    assert read(cluster, 1) == IDS
+    say(cluster, 1, "XACK s g " + " ".join(IDS[:5]))
+    cluster.sync()
+    say(cluster, 2, "CRDT.GROUP RESET s g ID 3-1")
+    cluster.sync()
+    Recovered().at_end(cluster)
+
+
+def test_what_was_acknowledged_exactly_is_not_told_once_more_by_a_contiguous_group() -> None:
+    """A start replays what was acknowledged while the group did so exactly, then the reset that voids it."""
+    cluster = formed()
+    say(cluster, 2, "CRDT.GROUP SET s g ACKNOWLEDGE EXACT")
+    cluster.sync()
+    assert read(cluster, 1) == IDS
+    say(cluster, 1, "XACK s g " + " ".join(IDS[3:]))
+    say(cluster, 1, "CRDT.GROUP SET s g ACKNOWLEDGE CONTIGUOUS")
+    say(cluster, 1, "CRDT.GROUP RESET s g ID 0")
+    assert read(cluster, 1) == IDS
+    say(cluster, 1, "XACK s g " + " ".join(IDS[3:]))
+    cluster.sync()
+    Recovered().at_end(cluster)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_lies_below_a_reset_does_not_count_against_that_of_another_create(whole: bool) -> None:
+    """Region 3 creates the group too, and region 2 does not know of that when it resets the group."""
+    cluster = formed(3)
+    cluster.cut(1, 3)
+    cluster.cut(2, 3)
+    say(cluster, 1, "XGROUP CREATE s h 0")
+    say(cluster, 3, "XGROUP CREATE s h 0")
+    cluster.sync()
+    cluster.cut(1, 2)
+    cluster.heal(1, 3)
+    cluster.sync()
+    assert read_of(cluster, 1, "h", 100) == IDS
+    say(cluster, 1, "XACK s h " + " ".join(IDS))
+    say(cluster, 1, "CRDT.GROUP RESET s h ID 3-1")
+    assert read_of(cluster, 1, "h", 2) == IDS[3:5]
+    say(cluster, 1, "XACK s h 4-1")
+    say(cluster, 2, "CRDT.GROUP RESET s h ID 0")
+    if whole:
+        cut_log(cluster, 2)
+    cluster.heal(1, 2)
+    cluster.heal(2, 3)
+    settle(cluster)
+    assert read_of(cluster, 1, "h", 100) == IDS[:3] + IDS[4:]
+    assert read_of(cluster, 3, "h", 100) == IDS[:3] + IDS[4:]
+    assert_equal(cluster)
+
+
+def test_a_create_that_was_not_reset_learns_what_was_acknowledged_below_the_start() -> None:
+    cluster = formed()
+    cluster.cut(1, 2)
+    say(cluster, 1, "XGROUP CREATE s h 0")
+    say(cluster, 2, "XGROUP CREATE s h 0")
+    assert read_of(cluster, 1, "h", 100) == IDS
+    say(cluster, 1, "XACK s h " + " ".join(IDS))
+    say(cluster, 1, "CRDT.GROUP RESET s h ID 3-1")
+    cluster.heal(1, 2)
+    cluster.sync()
+    assert read_of(cluster, 2, "h", 100) == IDS[3:]
+    assert_equal(cluster)
+    Recovered().at_end(cluster)
 
 
 def test_of_two_resets_every_region_chooses_the_same() -> None:

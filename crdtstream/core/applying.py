@@ -404,6 +404,7 @@ def _apply_group_created(change: Change, effect: fx.GroupCreated) -> bool:
         change.applied.conflicts.record(CREATION_VOID, effect.key, NO_DOT, dot, effect.group)
     else:
         change.stream.apply_group_created(dot, change.context, effect.group, effect.start, effect.entries_read)
+        change.applied.changed.dirty[(effect.key, effect.group)] = None
     return True
 
 
@@ -420,7 +421,10 @@ def _apply_group_properties(change: Change, effect: fx.GroupPropertiesSet) -> bo
 def _apply_group_reset(change: Change, effect: fx.GroupReset) -> bool:
     change.applied.raise_format(PROPERTIES_FORMAT)
     group = change.stream.groups.get(effect.group)
-    return group is not None and reset_group(group, effect.creates, (effect.number, change.origin), effect.start)
+    if group is None or not reset_group(group, effect.creates, (effect.number, change.origin), effect.start):
+        return False
+    change.applied.changed.dirty[(effect.key, effect.group)] = None
+    return True
 
 
 def _apply_group_destroyed(change: Change, effect: fx.GroupDestroyed) -> bool:
@@ -488,8 +492,7 @@ STREAM_RULES: Final[dict[type[Effect], Callable[[Change, Any], bool]]] = {
     fx.StreamPropertiesSet: _apply_stream_properties,
     fx.AddCounted: _apply_add_counted,
 }
-# What applies an effect to the table of members; it returns the origins that have ended, or that ended earlier than was
-# known.
+# What applies an effect to the table of members; it returns the origins that have ended, or ended earlier than known.
 MEMBER_RULES: Final[dict[type[Effect], Callable[[Members, Dot, VersionVector, Any], list[int]]]] = {
     fx.MemberJoined: _apply_joined,
     fx.MemberAdmitted: _apply_admitted,

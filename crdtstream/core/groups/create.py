@@ -2,19 +2,21 @@
 
 A RESET puts a new start under each create that it saw, with a number above those of all resets that it saw; the highest
 `(number, origin)` counts. Acknowledgements name their reset as they name their creates, and count under no other: what
-was acknowledged before is wanted again, in whatever order the two arrive.
+was acknowledged before is wanted again, in whatever order the two arrive. Below the start that a reset set they count
+for nothing: what lies there was delivered before, and a concurrent reset of another create may want it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Final
 
 from crdtstream.core.effects import Position, ResetName
 from crdtstream.core.groups.properties import NO_REGISTERS
 from crdtstream.core.values.causality import Dot
-from crdtstream.core.values.intervals import IntervalSet
+from crdtstream.core.values.entry_id import ID_MIN, EntryId
+from crdtstream.core.values.intervals import Interval, IntervalSet
 
 NEVER_RESET: Final[ResetName] = (0, 0)
 
@@ -39,6 +41,18 @@ class Create:
         self.reset, self.start, self.runs = reset, start, {}
         return True
 
+    def counts_above(self, origin: int) -> EntryId:
+        """Runs count above this ID. XGROUP SETID may want what lies below the start of a create that was never reset,
+        in one region.
+        """
+        return ID_MIN if self.reset == NEVER_RESET else self.start.get(origin)
+
+    def add_runs(self, origin: int, pieces: list[Interval]) -> None:
+        if pieces:
+            mine = self.runs.setdefault(origin, IntervalSet())
+            for low, high in pieces:
+                mine.add(low, high)
+
     def join_runs(self, other: Create) -> bool:
         """Join another state of this create; true if it has a later reset."""
         restarted = self.restart(other.reset, other.start)
@@ -60,6 +74,18 @@ def resets_of(creates: dict[Dot, Create]) -> list[ResetName]:
     """The reset of each create, in the order of their dots; empty if there was none."""
     resets = [creates[dot].reset for dot in sorted(creates)]
     return resets if any(reset != NEVER_RESET for reset in resets) else []
+
+
+def counts_above(creates: Iterable[Create], origin: int) -> EntryId:
+    """Under one of these creates runs count above this ID."""
+    return min([create.counts_above(origin) for create in creates])
+
+
+def parts_above(pieces: list[Interval], limit: EntryId) -> list[Interval]:
+    """The parts of these intervals that lie above this ID."""
+    if limit == ID_MIN:
+        return pieces
+    return [(max(low, limit), high) for low, high in pieces if high > limit]
 
 
 def start_of(creates: dict[Dot, Create]) -> Position:

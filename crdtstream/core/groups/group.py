@@ -35,12 +35,12 @@ from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.merging import BlockRange, ChainRange, TreeRange, merge
 from crdtstream.core.groups.consumer import Consumer
-from crdtstream.core.groups.create import Create, counted, start_of
+from crdtstream.core.groups.create import Create, counted, counts_above, parts_above, start_of
 from crdtstream.core.groups.delivery import NOT_OFFERED, Candidate, Delivery, deliver, left_of, runs_within
 from crdtstream.core.groups.pending import PendingEntries
 from crdtstream.core.groups.properties import NO_REGISTERS, PLAIN, GroupRules, Register, merged
 from crdtstream.core.groups.read_cursor import ReadCursor
-from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, contiguous_runs, exact_runs, is_full, waiting
+from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, contiguous_runs, exact_runs, is_full, passed_of, waiting
 from crdtstream.core.values.by_origin import ByOrigin
 from crdtstream.core.values.causality import NO_ORIGIN, Dot, region_of
 from crdtstream.core.values.chain import Chain, Chains
@@ -137,10 +137,10 @@ class Group:
             return False
         for origin, pieces in runs.items():
             for create in alive:
-                mine = create.runs.setdefault(origin, IntervalSet())
-                for low, high in pieces:
-                    mine.add(low, high)
-            self._pass_runs(origin, pieces, own)
+                create.add_runs(origin, parts_above(pieces, create.counts_above(origin)))
+            counting = parts_above(pieces, counts_above(alive, origin))
+            if counting:
+                self._pass_runs(origin, counting, own)
         return True
 
     def _pass_runs(self, origin: int, pieces: list[Interval], own: bool) -> None:
@@ -193,6 +193,8 @@ class Group:
         if self.rules.exact and not was_exact:
             # What was acknowledged above a pending entry has been told to nobody.
             self.acknowledge_delivered()
+        elif was_exact and not self.rules.exact:
+            self._acknowledged = {}
 
     def acknowledge_delivered(self) -> None:
         """Count all that was delivered here, and is not pending, as acknowledged in this turn."""
@@ -243,7 +245,7 @@ class Group:
         acknowledged = self._acknowledged.get(origin) if self._acknowledged else None
         if acknowledged is not None and not is_full(acked, pieces, exact_max):
             pieces += exact_runs(tree, delivered, acknowledged, acked, self.pending)
-        return pieces
+        return parts_above(pieces, counts_above(self.creates.values(), origin))
 
     # Reading
 
@@ -321,9 +323,8 @@ class Group:
 
     def wants(self, origin: int, entry_id: EntryId) -> bool:
         """True if no reader of this region has passed this ID."""
-        return entry_id > self.floor.get(origin) and not (
-            origin in self.passed and self.passed[origin].contains(entry_id)
-        )
+        passed = self.passed.get(origin)
+        return entry_id > self.floor.get(origin) and (passed is None or not passed.contains(entry_id))
 
     def position_of(self, origin: int) -> EntryId:
         """The last-delivered ID of one origin: the highest ID that readers have passed."""
@@ -454,15 +455,9 @@ class Group:
         self.reset_cursor()
 
     def _passed_of(self, origin: int) -> IntervalSet:
-        passed = IntervalSet()
-        for known in (self.delivered.get(origin), self.skipped.get(origin)):
-            if known is not None:
-                passed.union(known)
-        acked = self.acked.get(origin)
-        if acked is not None:
-            replay = self.replay.get(origin)
-            passed.union(acked if replay is None else acked.minus(replay))
-        return passed
+        acked, replay = self.acked.get(origin) or IntervalSet(), self.replay.get(origin)
+        settled = acked if replay is None else acked.minus(replay)
+        return passed_of(self.delivered.get(origin), self.skipped.get(origin), settled)
 
     def derive(self) -> None:
         """Recompute `acked` and `passed` from the creates and the local parts, after these were replaced."""

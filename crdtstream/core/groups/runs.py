@@ -97,6 +97,15 @@ def waiting(
     return {origin: acknowledged[origin] for origin in kept}
 
 
+def passed_of(delivered: IntervalSet | None, skipped: IntervalSet | None, acked: IntervalSet) -> IntervalSet:
+    """What readers of this region pass over."""
+    passed = acked.copy()
+    for known in (delivered, skipped):
+        if known is not None:
+            passed.union(known)
+    return passed
+
+
 def without_pending(tree: EntryTree, acknowledged: IntervalSet, pending: PendingEntries) -> IntervalSet:
     """The same without the entries that live and are pending (again)."""
     left = acknowledged.copy()
