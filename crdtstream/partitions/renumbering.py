@@ -49,7 +49,8 @@ class Agreement:
         """
         if dot != self._dot:
             self._dot, self._heard = dot, {}
-        now_ms, own, progress = replica.keyspace.now_ms, replica.applied.origin, members.progress
+        # It is asked between two ticks: a clock that was set forward since it listened has made nobody silent.
+        now_ms, own, progress = members.progress.listened_ms, replica.applied.origin, members.progress
         alive = [origin for origin in progress.heard_after(now_ms - ALIVE_MS) if origin != own]
         # A clock that was set forward is no time in which others could have been heard.
         is_new = not began_ms or now_ms - began_ms - progress.stalled_ms < ALIVE_MS

@@ -24,6 +24,7 @@ class Table:
         self.replica.keyspace.now_ms = now_ms
         self.replica.applied.vector.advance(*DOT)
         self.progress = ProgressTable()
+        self.progress.listen(now_ms, 0)
         self.agreement = Agreement()
         self.lives = 0
         self.founders: list[int] = []
@@ -66,6 +67,16 @@ def test_a_silent_region_is_not_waited_for() -> None:
     table.hear(TWO, since_ms=ALIVE_MS, r1=1)
     assert table.reached()
     table.hear(TWO, since_ms=ALIVE_MS - 1, r1=1)
+    assert not table.reached()
+
+
+def test_where_a_clock_is_set_forward_nobody_was_silent() -> None:
+    """The region looks at the time before it listens: in the same turn it may be asked to number something."""
+    table = Table()
+    table.hear(TWO, since_ms=ALIVE_MS // 2, r1=1)
+    table.replica.keyspace.now_ms += 10 * ALIVE_MS
+    assert not table.reached(table.replica.keyspace.now_ms - ALIVE_MS)
+    table.progress.listen(table.replica.keyspace.now_ms, 100)
     assert not table.reached()
 
 

@@ -121,7 +121,7 @@ class Unheard:
 class ProgressTable:
     """The members' progress, by origin."""
 
-    __slots__ = ("_ended", "_listened_ms", "_members", "awaiting", "row_count", "stalled_ms")
+    __slots__ = ("_ended", "_members", "awaiting", "listened_ms", "row_count", "stalled_ms")
 
     def __init__(self) -> None:
         self._members: dict[int, _Member] = {}
@@ -131,7 +131,7 @@ class ProgressTable:
         # The rows of all received vectors together: a measure of the memory they take.
         self.row_count = 0
         # When this region last listened, and for how long in total it did not.
-        self._listened_ms = 0
+        self.listened_ms = 0
         self.stalled_ms = 0
 
     def merge_rows(self, rows: list[GrownRow], unheard: Unheard, rows_max: int, now_ms: int) -> bool:
@@ -204,8 +204,8 @@ class ProgressTable:
         as received that much later. The one heartbeat counts as silence of the others, so that a region that never
         listens often enough still notices that one is gone.
         """
-        stalled_ms = max(0, now_ms - self._listened_ms - heartbeat_ms) if self._listened_ms else 0
-        self._listened_ms = now_ms
+        stalled_ms = max(0, now_ms - self.listened_ms - heartbeat_ms) if self.listened_ms else 0
+        self.listened_ms = now_ms
         if stalled_ms:
             self.stalled_ms += stalled_ms
             for member in self._members.values():
