@@ -40,6 +40,7 @@ class SpillWalk(BlockWalk):
         "_left",
         "_open_blocks",
         "_spilled",
+        "_spilled_bytes",
         "_target_bytes",
         "bound_bytes",
         "freed_bytes",
@@ -66,7 +67,7 @@ class SpillWalk(BlockWalk):
         # Whether the last walk left blocks only because they had been read.
         self.read_on = False
         self._target_bytes = 0
-        self._counted = self._bound = self._spilled = self._left = 0
+        self._counted = self._bound = self._spilled = self._spilled_bytes = self._left = 0
 
     def hot_bytes(self) -> int:
         """What blocks take in memory, about."""
@@ -78,7 +79,7 @@ class SpillWalk(BlockWalk):
         self._target_bytes = target_bytes
         self._left = self.hot_bytes() - target_bytes
         self.grown_bytes = 0
-        self._counted = self._bound = self._spilled = self.spilled_bytes = 0
+        self._counted = self._bound = self._spilled = self._spilled_bytes = 0
         self.read_on = False
         self._restart()
 
@@ -118,10 +119,11 @@ class SpillWalk(BlockWalk):
         self._counted += held_bytes
         if block.is_spilled():
             self._spilled += 1
-            self.spilled_bytes += 0 if block.handle is None else block.handle.length
+            self._spilled_bytes += 0 if block.handle is None else block.handle.length
         elif not may_spill:
             self._bound += held_bytes
         return cost
 
     def _end(self) -> None:
-        self.walked_bytes, self.bound_bytes, self.spilled_blocks = self._counted, self._bound, self._spilled
+        self.walked_bytes, self.bound_bytes = self._counted, self._bound
+        self.spilled_blocks, self.spilled_bytes = self._spilled, self._spilled_bytes
