@@ -79,7 +79,7 @@ def rivals(world: Network) -> dict[Dot, list[Dot]]:
     """Return for each named add those of its name that are concurrent with it: a region that has forgotten the others
     may take it for lost to one of these, where somebody adds who has not heard of the members.
     """
-    rows = world.oracle.effects(world.oracle.vector()) if world.settings.has_names else []
+    rows = world.oracle.effects(world.oracle.vector()) if world.settings.has_named_entries else []
     return {
         add.dot: [one.dot for one in adds if one is not add and one.is_concurrent(add)]
         for adds in named_adds_of(rows).values()
@@ -91,14 +91,14 @@ def acknowledged_by_name(world: Network, key: Key, acknowledged: set[EntryId]) -
     """Return the IDs of the survivors of what has these IDs; of all adds of its name where a name may be forgotten."""
     if strangers_add(world) or world.injected["evict"]:
         return ids_by_name(world, key, acknowledged)
-    losses = survivors(world).get(key, {}) if world.settings.has_names else {}
+    losses = survivors(world).get(key, {}) if world.settings.has_named_entries else {}
     return {survivor.entry_id for lost, survivor in losses.items() if lost.entry_id in acknowledged}
 
 
 def ids_by_name(world: Network, key: Key, ids: set[EntryId]) -> set[EntryId]:
     """Return the IDs of all adds whose names some of these entries have: a region may know only some of the adds."""
     found: set[EntryId] = set()
-    rows = world.oracle.effects(world.oracle.vector()) if world.settings.has_names else []
+    rows = world.oracle.effects(world.oracle.vector()) if world.settings.has_named_entries else []
     for (known, _, _), adds in named_adds_of(rows).items():
         if known == key and any(add.entry_id in ids for add in adds):
             found.update(add.entry_id for add in adds)

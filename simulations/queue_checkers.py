@@ -101,7 +101,7 @@ class AcknowledgedExactly(Checker):
                 wanted = len({entry_id for _, entry_id in one.entries})
                 # 0 if the key has expired.
                 # Of names more may count: those of entries that another one stays for.
-                exact = one.told and not world.settings.has_names
+                exact = one.told and not world.settings.has_named_entries
                 if exact and isinstance(value, int) and value not in (0, wanted):
                     self.fail(f"region {number} answers {value} to {argv}, and holds {sorted(one.entries)}")
 

@@ -130,6 +130,11 @@ class Settings:
         others = self.retention or self.delivering or self.named
         return bool(self.letters and self.properties and not others)
 
+    @property
+    def has_named_entries(self) -> bool:
+        """True if clients name their adds, or the store names what it brings back from dead letters."""
+        return self.has_names or self.has_letters
+
     def spares(self, number: int) -> bool:
         """Return whether this region must be spared: with evictions, one region is never evicted and loses nothing, so
         that one remains that can admit others.

@@ -97,6 +97,14 @@ def test_where_strangers_add_an_add_may_be_lost_to_one_that_a_client_removed(twi
         NoLostWrite().at_end(world)
 
 
+def test_what_two_regions_brought_back_from_one_letter_has_one_name() -> None:
+    world = draw_world(1, replace(NAMED, named=False, letters=True))
+    for batch in [Writer(world, 1_000).add(10), Writer(world, 1_001).add(20)]:
+        world.machines[1].node.replica.apply_batch(batch)
+    assert ids_by_name(world, KEY, {(20, 1)}) == {(10, 1), (20, 1)}
+    assert acknowledged_by_name(world, KEY, {(20, 1)}) == {(10, 1)}
+
+
 @pytest.mark.parametrize("seed", [0, 3])
 def test_one_entry_stays_for_one_name(seed: int) -> None:
     settings = replace(draw_settings(Random(seed)), named=True, retention=False, delivering=False)
