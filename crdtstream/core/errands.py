@@ -71,7 +71,7 @@ class Errands:
             return True
         if self.awaits(name):
             return False
-        held = self._pop_held(name, is_patient)
+        held = self._pop_held(name, is_patient) if self._waiting else {}
         reads.begin(held)
         try:
             work()
@@ -90,7 +90,7 @@ class Errands:
 
     def _end(self, name: Hashable, then: Callable[[], None]) -> None:
         block_read = self._waiting.get(name)
-        if block_read is None:
+        if block_read is None or not block_read.done:
             return
         if all(handle.is_whole(block_read.held[handle]) for handle in block_read.handles):
             then()

@@ -346,7 +346,10 @@ class Replica:
             expires_ms, origin, _ = self.keyspace.databases[key[0]][key[1]].expiries()[-1]
             # The region that set the winning expiry deletes the key; others do if it is gone or does not act in time.
             gone = self.applied.members.is_evicted(origin) or expires_ms + takeover_ms < self.keyspace.now_ms
-            if gone or region_of(origin) == region_of(self.applied.origin):
+            if self.reads.on and any(dirty == key for dirty, _ in self.changed.dirty):
+                # What its groups acknowledge comes first, and may wait for spilled blocks.
+                self.keyspace.deadlines.look(key, self.keyspace.now_ms + 1)
+            elif gone or region_of(origin) == region_of(self.applied.origin):
                 self.freshen(key)
                 self.budget.ease()
             else:

@@ -53,6 +53,21 @@ def test_what_exceeds_a_limit_leaves_spilled_blocks(limit: str, regions: int) ->
     assert len(set(digests)) == 1
 
 
+def test_a_key_expires_once_its_acknowledgements_were_told() -> None:
+    cluster = filled(1)
+    say(cluster, 1, "PEXPIRE a 500")
+    spill(cluster, 1)
+    cluster.machines[1].reads_blocks = False
+    say(cluster, 1, f"XACK a g {FIRST_MS}-1")
+    assert cluster.node(1).replica.changed.dirty, "its runs wait for a block"
+    cluster.now_ms += 1_000
+    settle(cluster)
+    assert say(cluster, 1, "EXISTS a") == 0 and cluster.node(1).replica.keyspace.known((0, b"a")) is not None
+    cluster.machines[1].reads_blocks = True
+    settle(cluster)
+    assert cluster.node(1).replica.keyspace.known((0, b"a")) is None and waited(cluster) == 0
+
+
 def test_a_disk_that_does_not_answer_delays_one_stream() -> None:
     cluster = filled(1)
     spill(cluster, 1)
