@@ -169,3 +169,17 @@ def read_columns(payload: bytes, at: int, count: int, widths: bytes) -> list[arr
         columns.append(in_order(array(_CODES[width], payload[at:end])) if width else _NO_COLUMN)
         at = end
     return columns
+
+
+def has_its_place(block: Block) -> bool:
+    """True if the block's handle says where it lies in the checkpoint that its place is of."""
+    return block.handle is not None and block.handle.place == block.place
+
+
+def drop_handles(blocks: list[Block]) -> None:
+    """Let blocks be in memory alone that the checkpoint in force has raw; those that were spilled since their capture
+    get another handle from the next one.
+    """
+    for block in blocks:
+        if block.packed_form is None or not block.packed_form.spilled:
+            block.handle = None

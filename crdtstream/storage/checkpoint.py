@@ -43,7 +43,7 @@ from crdtstream.protocols.manifest import Manifest, encode_manifest
 from crdtstream.protocols.rows import Row
 from crdtstream.protocols.state_rows import TreeImage, span_row, tree_row
 from crdtstream.storage.block_images import BlockImage, BlockPacker, PackedImage, WrittenBlocks, stored_bytes
-from crdtstream.storage.blocks import INDEX_BYTES, raw_parts_of
+from crdtstream.storage.blocks import INDEX_BYTES, drop_handles, has_its_place, raw_parts_of
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
 from crdtstream.storage.log import Log
 from crdtstream.storage.sections import HEADER_BYTES, RAW, ROWS, Draft, Section, write_section
@@ -174,6 +174,7 @@ class Capture:
         self._out: list[Section] = []
         self._blocks = CheckpointWriter(RAW, block_file, numbers, self._out)
         self._state = CheckpointWriter(ROWS, state_file, numbers, self._out)
+        self.raw_again: list[Block] = []  # that have a handle
         self._packer = msgpack.Packer()
         self._spills = does_spill(stored)
         self._keys = stored.names()
@@ -265,7 +266,7 @@ class Capture:
     def _keep(self, block: Block, count: int, packs: bool) -> bool:
         """Ensure that the block's first `count` entries are in a file; True if they have to be written."""
         number = block.place >> PLACE_BITS
-        if block.stored_count == count and number in self._kept and (block.handle is not None or not self._spills):
+        if block.stored_count == count and number in self._kept and (not self._spills or has_its_place(block)):
             # As nearly all blocks are, so it comes first.
             self.live_bytes[number] += block.stored_bytes
             return False
@@ -281,6 +282,8 @@ class Capture:
         else:
             parts = raw_parts_of(block, count)
             block.place = self._blocks.add(parts)
+            if block.handle is not None:
+                self.raw_again.append(block)
             block.stored_bytes = INDEX_BYTES + sum([len(part) for part in parts])
             if not packs:
                 self.tail_bytes += block.stored_bytes
@@ -298,7 +301,7 @@ class Capture:
             block.place, block.stored_count, block.stored_bytes = handle.place, count, stored_bytes(handle.length)
             number = handle.place >> PLACE_BITS
         if number in self._kept:
-            if self._spills and packs and block.sealed and block.handle is None and number not in self._old:
+            if self._spills and packs and block.sealed and not has_its_place(block) and number not in self._old:
                 # It was the last block of its tree, or did not pay, so it is raw there and cannot be spilled.
                 return False
             self.live_bytes[number] += block.stored_bytes
@@ -431,6 +434,7 @@ class Checkpointer:
         self._old = self._old & self._sizes.keys()
         self._doomed = {n: live[n] for n in self._sizes if self._is_sparse(n, live[n]) or n in self._old}
         self._written = capture.written()
+        drop_handles(capture.raw_again)
         self._bytes_before = self._bytes_began
         self._written_bytes = 0
         return self.release()

@@ -321,6 +321,29 @@ def test_a_checkpoint_waits_for_acknowledgements_that_wait_for_a_block() -> None
     region.checkpoint()
 
 
+def test_a_block_that_was_the_last_one_for_a_while_is_spilled_into_the_checkpoint_in_force() -> None:
+    """Then it was written raw, and the file where it had been packed is gone."""
+    cluster = Cluster(1, STRICT, "always", limits=SPILLING)
+    region = cluster.machines[1]
+    ids = [str(run(cluster, f"XADD x * f {number}")) for number in range(12)]
+    region.checkpoint()
+    block = blocks_of(region)[1]
+    left = {f"{ms}-{seq}" for ms, seq in block.ids(0, block.count)}
+    run(cluster, f"XDEL x {' '.join(each for each in ids if each not in left)}")
+    # The second one writes again what is little in use.
+    region.checkpoint()
+    region.checkpoint()
+    for number in range(12):
+        run(cluster, f"XADD x * f {number}")
+    for _ in range(2):
+        assert spill(region) > 0 or block.handle is None
+        region.checkpoint()
+        manifest = region.checkpointer.manifest
+        assert manifest is not None and block in blocks_of(region)
+        assert block.handle is not None
+        assert block.handle.place >> PLACE_BITS in [number for number, _ in manifest.block_files]
+
+
 def test_a_damaged_block_fails_the_checkpoint_that_copies_it_and_nothing_else() -> None:
     _, region, disk = spilling_region()
     region.checkpoint()
