@@ -50,7 +50,7 @@ class BatchForesight:
         if stream is None:
             return
         if isinstance(effect, fx.Acknowledged):
-            self._add(named_blocks(stream, effect))
+            self._add(named_blocks(stream, effect.runs))
         elif isinstance(effect, fx.EntriesRemoved):
             for origin, pieces in effect.ranges.items():
                 self._look_at_removal(effect.key, stream, origin, pieces)
@@ -107,4 +107,4 @@ def foresee_runs(replica: Replica, key: Key) -> None:
     for one, name in list(replica.changed.dirty):
         group = stream.groups.get(name) if one == key else None
         if group is not None:
-            group.look_for_runs(stream.trees, replica.exact_intervals_max)
+            demand_blocks(named_blocks(stream, group.look_for_runs(stream.trees, replica.exact_intervals_max)))

@@ -27,7 +27,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied, StampedFact
 from crdtstream.core.changed import Changed
 from crdtstream.core.effects import Batch, CounterRange, Effect, Key, Position
-from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block import Block, demand_blocks
 from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.encoding import encode_named, id_reply
 from crdtstream.core.entries.spilled import SpilledReads
@@ -37,6 +37,7 @@ from crdtstream.core.groups.properties import next_number
 from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, UNLIMITED
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.local_facts import LocalFact
+from crdtstream.core.names.acknowledging import named_blocks
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
 from crdtstream.core.streams.expiry import VOID_EXPIRY
 from crdtstream.core.streams.origin_meta import OriginMeta
@@ -405,6 +406,8 @@ class Replica:
         key, name = dirty
         stream = self.keyspace.known(key)
         group = None if stream is None else stream.groups.get(name)
+        if self.reads.may_wait and stream is not None and group is not None:
+            demand_blocks(named_blocks(stream, group.look_for_runs(stream.trees, self.exact_intervals_max)))
         runs = {} if stream is None or group is None else group.new_runs(stream.trees, self.exact_intervals_max)
         self.changed.forget_dirty(dirty)
         if runs and group is not None:

@@ -293,7 +293,7 @@ class BlockList(Extent):
 
     def spilled_at_ends(self, ranges: list[tuple[int, int]]) -> list[Block]:
         """The spilled blocks that the removal of these ascending ranges of counters opens: those in which a range
-        begins or ends, and the one that becomes the last. Opens none.
+        begins or ends, and those that become the last one. Opens none.
         """
         places: dict[int, None] = {}
         for low, high in ranges if self._blocks else []:
@@ -302,33 +302,37 @@ class BlockList(Extent):
                 places[first] = None
             if high >= self._low_counters[last] and not surely_ends_by(self._blocks[last], high):
                 places[last] = None
-        at = self._last_left(ranges)
-        if at >= 0:
+        for at in self._last_for_a_moment(ranges):
             places[at] = None
         return [self._blocks[at] for at in sorted(places) if self._blocks[at].is_spilled()]
 
     def _place_of(self, counter: int) -> int:
         return max(bisect_right(self._low_counters, counter) - 1, 0)
 
-    def _last_left(self, ranges: list[tuple[int, int]]) -> int:
-        """The index of the last block of which these ascending ranges may leave something; -1 for none. All ranges
-        behind it are looked at, hence few of them, unless much is removed at the end.
+    def _last_for_a_moment(self, ranges: list[tuple[int, int]]) -> list[int]:
+        """The indexes of the blocks that are the last one, now or once what lies behind them was removed: what one
+        range has is removed at once. It ends with a block of which these ascending ranges leave something. All ranges
+        behind that are looked at, hence few of them, unless much is removed at the end.
         """
+        found: list[int] = []
         at, end = len(self._blocks) - 1, len(ranges)
         high = ranges[-1][1] if ranges else 0
         while at >= 0:
-            low, covered = self._low_counters[at], 0
+            low, covered, at_once = self._low_counters[at], 0, False
             while end > 0 and ranges[end - 1][1] >= low:
                 first, last = ranges[end - 1]
                 covered += min(last, high) - max(first, low) + 1
+                at_once = first <= low and at + 1 < len(self._blocks) and last >= self._low_counters[at + 1]
                 if first < low:
                     break
                 end -= 1
+            if not at_once:
+                found.append(at)
             if covered < self._blocks[at].count - self._low_of(at):
                 break
             high = low - 1
             at -= 1
-        return at
+        return found
 
     def check_spilled(self) -> None:
         assert not is_cold(self.tail), "the last block is spilled"

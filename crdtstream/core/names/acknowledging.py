@@ -65,13 +65,13 @@ def _names_between(register: NameRegister, origin: int, low: EntryId, high: Entr
     return [add for add in adds if low < add.entry_id <= high]
 
 
-def named_blocks(stream: Stream, effect: Acknowledged) -> list[Block]:
-    """The spilled blocks that `record_runs` opens; opens none."""
+def named_blocks(stream: Stream, runs: dict[int, list[Interval]]) -> list[Block]:
+    """The spilled blocks that `record_runs` opens for an effect with these runs; opens none."""
     register = None if stream.producers is None else stream.producers.register
     if register is None:
         return []
     found: list[Block] = []
-    for origin, intervals in effect.runs.items():
+    for origin, intervals in runs.items():
         tree = stream.trees.get(origin)
         for low, high in intervals if tree is not None else []:
             found += _opened_within(tree, register, origin, low, high) if tree is not None else []

@@ -89,6 +89,16 @@ def test_a_removal_of_the_oldest_opens_one_block(entries: int, through: int) -> 
     tree.check()
 
 
+@pytest.mark.parametrize("blocks", [2, 3])
+def test_a_block_that_is_the_last_one_for_a_moment_is_demanded(blocks: int) -> None:
+    """Blocks are removed one after the other, from the end, unless one range has them."""
+    tree, open_blocks = spilled(60)
+    lows = [block.counter_at(0) for block in tree.blocks()[0][-blocks:]]
+    remove(tree, open_blocks, list(zip(lows, [*[low - 1 for low in lows[1:]], 60], strict=True)))
+    assert open_blocks.reads.waited == 0 and tree.last_counter() == lows[0] - 1
+    tree.check()
+
+
 def test_the_last_block_that_is_left_is_in_memory() -> None:
     tree, open_blocks = spilled(60)
     last = tree.tail.counter_at(0)
