@@ -8,14 +8,14 @@ for nothing: what lies there was delivered before, and a concurrent reset of ano
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
 from crdtstream.core.effects import Position, ResetName
 from crdtstream.core.groups.properties import NO_REGISTERS
 from crdtstream.core.values.causality import Dot
-from crdtstream.core.values.entry_id import ID_MIN, EntryId
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.core.values.intervals import Interval, IntervalSet
 
 NEVER_RESET: Final[ResetName] = (0, 0)
@@ -40,12 +40,6 @@ class Create:
             return False
         self.reset, self.start, self.runs = reset, start, {}
         return True
-
-    def counts_above(self, origin: int) -> EntryId:
-        """Runs count above this ID. XGROUP SETID may want what lies below the start of a create that was never reset,
-        in one region.
-        """
-        return ID_MIN if self.reset == NEVER_RESET else self.start.get(origin)
 
     def add_runs(self, origin: int, pieces: list[Interval]) -> None:
         if pieces:
@@ -76,9 +70,16 @@ def resets_of(creates: dict[Dot, Create]) -> list[ResetName]:
     return resets if any(reset != NEVER_RESET for reset in resets) else []
 
 
-def counts_above(creates: Iterable[Create], origin: int) -> EntryId:
-    """Under one of these creates runs count above this ID."""
-    return min([create.counts_above(origin) for create in creates])
+def counts_above(creates: list[Create], origin: int) -> EntryId:
+    """Under one of these creates runs count above this ID. XGROUP SETID may want what lies below the start of a create
+    that was never reset, in one region.
+    """
+    least = ID_MAX
+    for create in creates:
+        if create.reset == NEVER_RESET:
+            return ID_MIN
+        least = min(least, create.start.get(origin))
+    return least
 
 
 def parts_above(pieces: list[Interval], limit: EntryId) -> list[Interval]:

@@ -137,7 +137,7 @@ class Group:
             return False
         for origin, pieces in runs.items():
             for create in alive:
-                create.add_runs(origin, parts_above(pieces, create.counts_above(origin)))
+                create.add_runs(origin, parts_above(pieces, counts_above([create], origin)))
             counting = parts_above(pieces, counts_above(alive, origin))
             if counting:
                 self._pass_runs(origin, counting, own)
@@ -245,7 +245,7 @@ class Group:
         acknowledged = self._acknowledged.get(origin) if self._acknowledged else None
         if acknowledged is not None and not is_full(acked, pieces, exact_max):
             pieces += exact_runs(tree, delivered, acknowledged, acked, self.pending)
-        return parts_above(pieces, counts_above(self.creates.values(), origin))
+        return parts_above(pieces, counts_above(list(self.creates.values()), origin))
 
     # Reading
 
