@@ -38,8 +38,9 @@ from simulations.history import Violation
 from simulations.machine import Machine
 from simulations.network import Stop, Watcher
 from simulations.parting import Parting
-from simulations.settings import COPY, DELIVERING, FAULTS_OF_LINKS, FLAPPING, MEMORY, Settings
+from simulations.settings import COPY, DELIVERING, FAULTS_OF_LINKS, FLAPPING, MEMORY, SPILLING, Settings
 from simulations.short_memory import ShortMemory
+from simulations.spilling import Spilling
 from simulations.world import World
 
 SKEWS_MS = (0, -5_000, 5_000, -(2**33), 2**32, 2**53, 2**60)
@@ -57,11 +58,14 @@ def draw_world(
     partitioned: bool | None = None,
     properties: bool | None = None,
     delivering: bool | None = None,
+    spilling: bool | None = None,
 ) -> World:
     """The world of a seed, with its adversary; `partitioned` and what follows take the place of what the seed says."""
-    world = World(seed, Adversary, settings, recorder, partitioned, properties, delivering)
+    world = World(seed, Adversary, settings, recorder, partitioned, properties, delivering, spilling)
     if world.settings.flapping:
         world.watch(Flapping(world, world.draw.of(FLAPPING)))
+    if world.settings.spilling:
+        world.watch(Spilling(world, world.draw.of(SPILLING)))
     if world.workload.has_large:
         world.enlarge_volumes()
     if world.settings.short_memory:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from simulations.checking import Checker
 from simulations.collection_checkers import ForgetsInTheEnd, ForgetsOnlyStable
 from simulations.cursor_checkers import ReadsEachOnce
@@ -34,6 +36,7 @@ from simulations.repeat_checkers import Repeats, Resets
 from simulations.retention_checkers import KeepsWhatIsNeeded, OneLimit, RemovesInTime, RemovesWithinLimits
 from simulations.room_checkers import WaitsForRoom
 from simulations.session_checkers import ReadsItsWrites
+from simulations.spill_checkers import spill_checkers
 from simulations.state_checkers import (
     AuditsAgree,
     Convergence,
@@ -106,6 +109,7 @@ def all_checkers() -> list[Checker]:
         OrderByKey(),
         ReadsItsWrites(),
         ReadsEachOnce(),
+        *spill_checkers(),
     ]
 
 
@@ -117,4 +121,4 @@ def run_checked(world: World, checkers: list[Checker] | None = None) -> None:
         world.watch(checker)
     world.run()
     for checker in checkers:
-        checker.at_end(world)
+        world.look(partial(checker.at_end, world))

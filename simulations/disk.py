@@ -130,15 +130,19 @@ class _File:
 class Misses:
     """Draws what open files do not have at once, of a region and never of the simulator while it is `looking`."""
 
-    __slots__ = ("_odds", "_rng", "found", "looking", "missed")
+    __slots__ = ("_odds", "_rng", "found", "found_at", "looking", "missed", "on_thread", "waits")
 
     def __init__(self, rng: Random, odds: float = 0.5) -> None:
         self._rng = rng
         self._odds = odds
         self.looking = False
-        # How often a region found what it asked for, and did not.
+        # True while reads are those of a thread, which nobody waits for.
+        self.on_thread = False
+        # How often a region found what it asked for, and did not; by name and offset what it waited for, and found.
         self.found = 0
         self.missed = 0
+        self.waits: set[tuple[str, int]] = set()
+        self.found_at: set[tuple[str, int]] = set()
 
     def draw(self) -> bool:
         if self.looking:
@@ -163,9 +167,17 @@ class SimulatedFile:
         misses = self._disk.misses
         if misses is not None and misses.draw():
             return None
-        return self.read(offset, length)
+        if misses is not None and not misses.looking:
+            misses.found_at.add((self._name, offset))
+        return self._read(offset, length)
 
     def read(self, offset: int, length: int) -> bytes:
+        misses = self._disk.misses
+        if misses is not None and not misses.looking and not misses.on_thread:
+            misses.waits.add((self._name, offset))
+        return self._read(offset, length)
+
+    def _read(self, offset: int, length: int) -> bytes:
         self._disk.fail_read(self._name)
         return self._file.read(offset, length)
 

@@ -80,6 +80,9 @@ class WatchesGroups(Checker):
         self._asked.setdefault(number, []).append(asked)
         self.about(world, asked)
 
+    def put_off(self, world: Network, number: int, argv: list[bytes]) -> None:
+        self._asked[number] = [one for one in self._asked.get(number, []) if one.argv is not argv]
+
     def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         waiting = self._asked.get(number, [])
         for one in waiting:

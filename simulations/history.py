@@ -9,6 +9,7 @@ from crdtstream.core.effects import Key
 from crdtstream.core.values.causality import Dot, VersionVector
 from crdtstream.core.values.entry_id import EntryId, parse_id
 from crdtstream.scenarios.reply import ReplyError, Value
+from simulations.spill_clients import Transaction
 
 GroupName = tuple[Key, bytes]
 
@@ -81,6 +82,9 @@ class History:
         """
         if isinstance(value, ReplyError):
             return
+        if isinstance(argv, Transaction) and isinstance(value, list):
+            for queued, answer in zip(argv.queued, value, strict=True):
+                self.record_command(region, queued, answer, dot, seen, creates)
         name = argv[0]
         if name == b"XADD" and b"IDMP" in argv and seen.contains(*dot):
             return  # a repeat of a named add, which adds nothing
@@ -101,6 +105,8 @@ class History:
 
     def record_unanswered(self, argv: list[bytes], dot: Dot, seen: VersionVector, creates: list[Dot]) -> None:
         """Record a command that may or may not have happened."""
+        for queued in argv.queued if isinstance(argv, Transaction) else ():
+            self.record_unanswered(queued, dot, seen, creates)
         name = argv[0]
         if name in REMOVING or b"MAXLEN" in argv:
             after = seen.copy()

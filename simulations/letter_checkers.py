@@ -52,6 +52,9 @@ class OneLetter(Checker):
             held = {(row.origin, row.entry_id) for row in group.pending.rows(ID_MIN, ID_MAX, -1, None)}
             self._asked.append(GivenUp(argv, name, held))
 
+    def put_off(self, world: Network, number: int, argv: list[bytes]) -> None:
+        self._asked = [one for one in self._asked if one.argv is not argv]
+
     def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         """What a claim drops, and what still lives and nobody acknowledged, must have become a letter."""
         for one in [one for one in self._asked if one.argv is argv]:

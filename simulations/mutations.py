@@ -30,6 +30,7 @@ from simulations.broken_queues import QUEUES
 from simulations.broken_retention import RETENTION
 from simulations.broken_rooms import ROOMS
 from simulations.broken_sessions import SESSIONS
+from simulations.broken_spills import SPILLS
 from simulations.checkers import all_checkers, run_checked
 from simulations.history import Violation
 from simulations.settings import Settings, draw_settings
@@ -49,11 +50,23 @@ class Catch:
     text: str
 
 
-ALL = (*MUTATIONS, *PARTITIONED, *ROOMS, *FULL_DISKS, *DELETIONS, *SESSIONS, *QUEUES, *RETENTION, *NAMES, *LETTERS)
+ALL = (
+    *MUTATIONS,
+    *PARTITIONED,
+    *ROOMS,
+    *FULL_DISKS,
+    *DELETIONS,
+    *SESSIONS,
+    *QUEUES,
+    *RETENTION,
+    *NAMES,
+    *LETTERS,
+    *SPILLS,
+)
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 # What worlds have only if the focus names it, so that the others are those for which the checkers were recorded.
-PARTS = ("partitioned", "properties", "delivering")
+PARTS = ("partitioned", "properties", "delivering", "spilling")
 
 
 def patched(mutation: Mutation, source: str) -> str:
@@ -95,10 +108,10 @@ def look(mutation: Mutation, folder: str, first: int, seeds_max: int) -> Catch:
 def complaint(seed: int, watcher: str = "", focus: Mapping[str, Any] = NO_FOCUS) -> tuple[str, str] | None:
     """Return the checker and its text if a run of this seed fails; with `watcher`, only that checker runs."""
     checkers = [checker for checker in all_checkers() if watcher in ("", checker.name)]
-    partitioned, properties, delivering = [bool(focus.get(name)) for name in PARTS]
+    partitioned, properties, delivering, spilling = [bool(focus.get(name)) for name in PARTS]
     try:
         settings = settings_of(seed, focus)
-        world = draw_world(seed, settings, None, partitioned, properties, delivering)
+        world = draw_world(seed, settings, None, partitioned, properties, delivering, spilling)
         run_checked(world, checkers)
     except Violation as violation:
         return (violation.checker, str(violation)) if watcher in ("", violation.checker) else None

@@ -82,6 +82,9 @@ class AcknowledgedByName(Checker):
                 if stream.holds(origin, entry_id):
                     self._asked.append(NamedAcknowledgement(number, name, creates, origin, entry_id, argv))
 
+    def put_off(self, world: Network, number: int, argv: list[bytes]) -> None:
+        self._asked = [one for one in self._asked if one.argv is not argv]
+
     def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         mine = [one for one in self._asked if one.argv is argv]
         self._asked = [one for one in self._asked if one.argv is not argv]

@@ -14,6 +14,8 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 from zlib import crc32
 
 from crdtstream.core.effects import Key, StreamDeleted
@@ -21,15 +23,18 @@ from crdtstream.core.values.causality import VersionVector, region_of
 from crdtstream.partitions.values import Polled
 from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import Value, read_replies
+from simulations.disk import Misses
 from simulations.history import History, Violation
 from simulations.machine import CLIENT, Machine, Unanswered
 from simulations.oracle import Expected, Oracle
 from simulations.settings import Settings
+from simulations.spill_clients import Transaction
 from simulations.stream_clients import Delivery, Instance, Put, StreamClients
 
 START_MS = 2**33
 ASKER = 1000
 Pair = tuple[int, int]
+T = TypeVar("T")
 
 
 def address_of(number: int) -> str:
@@ -87,6 +92,9 @@ class Watcher:
 
     def asked(self, world: Network, number: int, argv: list[bytes]) -> None:
         """A client of region `number` has sent a command."""
+
+    def put_off(self, world: Network, number: int, argv: list[bytes]) -> None:
+        """A command waits for spilled blocks before it does anything; it is `asked` again once it runs."""
 
     def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         """A client of region `number` has received a reply."""
@@ -160,6 +168,8 @@ class Network:
         self._events: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._planned = 0
         self._looks = 0
+        # In worlds that spill.
+        self.misses: Misses | None = None
         self._heard: dict[str, list[Callable[..., None]]] = {event: [] for event in EVENTS}
 
     def watch(self, watcher: Watcher) -> None:
@@ -170,7 +180,18 @@ class Network:
 
     def notify(self, event: str, *words: object) -> None:
         for hear in self._heard[event]:
-            hear(self, *words)
+            self.look(partial(hear, self, *words))
+
+    def look(self, ask: Callable[[], T]) -> T:
+        """Let the simulator look at what regions hold: it finds everything at once, and that counts for nothing."""
+        misses = self.misses
+        if misses is None or misses.looking:
+            return ask()
+        misses.looking = True
+        try:
+            return ask()
+        finally:
+            misses.looking = False
 
     # Events
 
@@ -315,7 +336,9 @@ class Network:
     # Clients
 
     def command(self, number: int, client_id: int, argv: list[bytes]) -> None:
-        """Let a client send a command."""
+        """Let a client send a command, or a transaction."""
+        for queued in [[b"MULTI"], *argv.queued] if isinstance(argv, Transaction) else ():
+            self.command(number, client_id, queued)
         machine = self.machines[number]
         asked = Unanswered(argv, machine.node.replica.applied.vector.copy(), machine.creates_of(argv))
         machine.unanswered.setdefault(client_id, []).append(asked)
@@ -323,6 +346,27 @@ class Network:
         machine.node.execute(client_id, argv, self.clock_ms(number))
         asked.dot = machine.dot_after(argv)
         self.statistics["commands"] += 1
+        self._put_off(number, client_id, asked)
+
+    def _put_off(self, number: int, client_id: int, asked: Unanswered) -> None:
+        """Note a command that waits for blocks, and so has done nothing yet."""
+        machine = self.machines[number]
+        if machine.waits_for_blocks(client_id):
+            machine.put_off[client_id] = asked
+            self.notify("put_off", number, asked.argv)
+
+    def run_again(self, number: int) -> None:
+        """Let commands that were put off run if their blocks were read."""
+        machine = self.machines[number]
+        again = {one: asked for one, asked in machine.put_off.items() if not machine.waits_for_blocks(one)}
+        for client_id, asked in again.items():
+            del machine.put_off[client_id]
+            asked.seen, asked.creates = machine.node.replica.applied.vector.copy(), machine.creates_of(asked.argv)
+            self.notify("asked", number, asked.argv)
+        machine.node.serving.resume()
+        for client_id, asked in again.items():
+            asked.dot = machine.dot_after(asked.argv)
+            self._put_off(number, client_id, asked)
 
     def execute(self, number: int, argv: list[bytes], client_id: int = CLIENT) -> bytes | None:
         """Run one command in a turn of its own; return its reply, or None if the client must wait."""
@@ -348,11 +392,24 @@ class Network:
         machine = self.machines[number]
         if ASKER not in machine.node.context.clients:
             machine.connect(ASKER, self.clock_ms(number))
-        reply = machine.execute(list(words), self.clock_ms(number), ASKER)
+        reply = self._answer(machine, list(words), self.clock_ms(number))
+        assert reply is not None, words
+        return reply
+
+    def _answer(self, machine: Machine, argv: list[bytes], now_ms: int) -> bytes | None:
+        """Let the region answer; blocks that it asks for are read now."""
+        misses, reads_blocks = self.misses, machine.reads_blocks
+        looking = misses is not None and misses.looking
+        machine.reads_blocks = True
+        if misses is not None:
+            misses.looking = False
+        reply = machine.execute(argv, now_ms, ASKER)
         if reply is None:
             machine.sync()
             reply = machine.pop_reply(ASKER)
-        assert reply is not None, words
+        machine.reads_blocks = reads_blocks
+        if misses is not None:
+            misses.looking = looking
         return reply
 
     # Queries

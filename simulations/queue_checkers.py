@@ -94,6 +94,9 @@ class AcknowledgedExactly(Checker):
         asked.limited = is_limited(world, asked)
         self._open.setdefault(number, []).append(asked)
 
+    def put_off(self, world: Network, number: int, argv: list[bytes]) -> None:
+        self._open[number] = [one for one in self._open.get(number, []) if one.argv is not argv]
+
     def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         for one in self._open.get(number, []):
             if one.argv is argv:

@@ -75,6 +75,12 @@ class Recorder(Watcher):
         self.steps.append(step)
         self._asked[id(argv)] = (argv, step)
 
+    def put_off(self, world: Network, number: int, argv: list[bytes]) -> None:
+        """The plan has it when it runs."""
+        known = self._asked.pop(id(argv), None)
+        if known is not None:
+            self.steps.remove(known[1])
+
     def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         """Ask for the ID that the region chose, so that the clock plays no part in it."""
         known = self._asked.pop(id(argv), None)

@@ -48,7 +48,7 @@ LARGE_VOLUMES = 3
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
 SERVING_AT_ONCE, FLAPPING, MEMORY, PROPERTIES = "serves at once", "flapping", "memory", "properties"
 RETENTION, NAMES, LETTERS = "retention", "names", "letters"
-DELIVERING = "delivering"
+DELIVERING, SPILLING = "delivering", "spilling"
 # Setting -> its source, and how many worlds have it.
 EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "partitioned": (PARTITIONED, 0.25),
@@ -65,6 +65,7 @@ EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "delivering": (DELIVERING, 0.5),
     "named": (NAMES, 0.6),
     "letters": (LETTERS, 0.7),
+    "spilling": (SPILLING, 0.5),
 }
 
 
@@ -78,7 +79,8 @@ class Settings:
     before they have met a peer; blocks that are packed soon; small bounds that differ by region; removals that say what
     happens to references; volumes that may be too small for the log that peers need; clients that set properties of
     groups, and in some of these worlds limits of streams, names of adds, dead letters, or that also say which region
-    delivers, move groups and reset them; links that flap, and memory that fills, which are faults.
+    delivers, move groups and reset them; blocks that are spilled; links that flap, and memory that fills, which are
+    faults.
     """
 
     regions: int
@@ -109,6 +111,7 @@ class Settings:
     retention: bool | None = None
     named: bool | None = None
     letters: bool | None = None
+    spilling: bool | None = False
 
     @property
     def has_limits(self) -> bool:
@@ -167,6 +170,7 @@ def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
         log_retention_bytes=rng.choice([1, 1 << 12, 1 << 13]) if short_logs else 0,
         twin=rng.choice([COPY, COPY, NEWCOMER]) if rng.random() < TWIN_ODDS else "",
         partitioned=None,
+        spilling=None,
     )
 
 
@@ -244,6 +248,11 @@ def draw_packing(rng: Random, limits: Limits) -> Limits:
     return replace(
         limits, cold_after_ms=rng.choice([1, 50, 400]), open_blocks_bytes_max=rng.choice([0, 2_000, 1 << 20])
     )
+
+
+def draw_spilling(rng: Random, limits: Limits) -> Limits:
+    """Draw how many bytes of blocks stay in memory; of those that were opened hardly any, so that files are read."""
+    return replace(limits, hot_bytes_max=rng.choice([1, 400, 2_000]), open_blocks_bytes_max=rng.choice([0, 0, 2_000]))
 
 
 def pairs_of(topology: str, regions: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from simulations.letter_clients import with_letters
 from simulations.named_adds import with_names
 from simulations.property_clients import Argv, with_properties
 from simulations.retention_clients import with_limits
+from simulations.spill_clients import with_cold_reads
 
 KEYS = (b"x", b"y", b"z")
 READ_GROUPS = (b"g", b"h")
@@ -72,6 +73,8 @@ class Workload:
         # In worlds that have clients who choose which region delivers.
         self.delivering: DeliveryClients | None = None
         self._names = names
+        # In worlds that spill.
+        self.spilling: Random | None = None
         self._letters = letters
         queues = properties is not None and properties.random() < QUEUES_ODDS
         self.weights, keys, self.groups = QUEUES if queues else PROFILES[profile]
@@ -85,6 +88,13 @@ class Workload:
 
     def draw(self, replica: Replica) -> list[Argv]:
         """Draw the commands that a client of this region sends next, all at once."""
+        commands = self._draw_known(replica)
+        if self.spilling is not None:
+            commands = [one for argv in commands for one in with_cold_reads(self.spilling, argv)]
+        return commands
+
+    def _draw_known(self, replica: Replica) -> list[Argv]:
+        """Draw the same from clients that read little of what lies long behind."""
         commands = self._draw_plain(replica)
         if self._retention is not None:
             commands = [one for argv in commands for one in with_limits(self._retention, argv)]

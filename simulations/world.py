@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from crdtstream.core.effects import Key
 from crdtstream.settings.config import ALWAYS, FSYNC_POLICIES, Config, Limits
@@ -40,6 +40,7 @@ from simulations.settings import (
     PROPERTIES,
     REFERENCES,
     RETENTION,
+    SPILLING,
     VOLUMES,
     Settings,
     complete,
@@ -49,6 +50,7 @@ from simulations.settings import (
     draw_limits,
     draw_packing,
     draw_settings,
+    draw_spilling,
     draw_volume,
     enlarged,
     pairs_of,
@@ -106,16 +108,18 @@ class World(Network):
         partitioned: bool | None = None,
         properties: bool | None = None,
         delivering: bool | None = None,
+        spilling: bool | None = None,
     ) -> None:
         self.draw = draw = Draw(seed)
         self.rng = draw.common
         settings = settings or draw_settings(self.rng)
-        if partitioned is not None:
-            settings = replace(settings, partitioned=partitioned)
-        if properties is not None:
-            settings = replace(settings, properties=properties)
-        if delivering is not None:
-            settings = replace(settings, delivering=delivering)
+        said: dict[str, Any] = {
+            "partitioned": partitioned,
+            "properties": properties,
+            "delivering": delivering,
+            "spilling": spilling,
+        }
+        settings = replace(settings, **{name: value for name, value in said.items() if value is not None})
         settings = complete(settings, draw)
         pairs = pairs_of(settings.topology, settings.regions)
         super().__init__(settings, START_MS, pairs, seed)
@@ -189,7 +193,9 @@ class World(Network):
             limits = draw_retention(self.draw.of(RETENTION), limits)
         if settings.has_names:
             limits = draw_names(self.draw.of(NAMES), limits)
-        return draw_packing(self.draw.of(PACKING), limits) if settings.packing else limits
+        if settings.packing:
+            limits = draw_packing(self.draw.of(PACKING), limits)
+        return draw_spilling(self.draw.of(SPILLING), limits) if settings.spilling else limits
 
     def _add_twin(self, number: int) -> None:
         """Add a process with the number of region 1, linked to some of its neighbours, that does not run yet."""
@@ -323,9 +329,9 @@ class World(Network):
         machine.shorten_log()
         if machine.room.is_short() and self.now_ms >= self._short_from_ms.get(number, 0):
             self._short_from_ms[number] = self.now_ms + SHORT_MS
-            self._save_soon(number, machine.starts)
+            self.save_soon(number, machine.starts)
 
-    def _save_soon(self, number: int, starts: int) -> None:
+    def save_soon(self, number: int, starts: int) -> None:
         """Take a checkpoint, step by step, unless the process ends meanwhile."""
         machine, done = self.machines[number], [False]
         if machine.starts != starts:
@@ -333,7 +339,7 @@ class World(Network):
         if self.runs(number):
             self.act(number, lambda: self._save_one(number, done))
         if machine.starts == starts and machine.checkpointer.capture is not None:
-            self.plan(CHECKPOINT_STEP_MS, self._save_soon, number, starts)
+            self.plan(CHECKPOINT_STEP_MS, self.save_soon, number, starts)
 
     def _save(self, number: int) -> None:
         """Continue a checkpoint: the next step soon, or a new checkpoint later."""
@@ -367,7 +373,7 @@ class World(Network):
         machine = self.machines[number]
         machine.look_for_room()
         while count > 0 and machine.idle_client() is not None:
-            for argv in self.workload.draw(machine.node.replica):
+            for argv in self.look(lambda: self.workload.draw(machine.node.replica)):
                 self._run_command(number, argv)
                 count -= 1
         self.turn(number)

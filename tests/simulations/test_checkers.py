@@ -484,6 +484,7 @@ def test_every_checker_has_an_example() -> None:
         "name",
         "repeat",
         "retention",
+        "spill",
     ]
     modules = [f"simulations.{word}_checkers" for word in words]
     partitioned = {kind for kind in kinds if kind.__module__ in modules}

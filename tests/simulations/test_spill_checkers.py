@@ -1,0 +1,93 @@
+"""Checkers of worlds that spill notice what is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from simulations.history import Violation
+from simulations.machine import Machine
+from simulations.spill_checkers import (
+    WAITS_TICKS,
+    BlocksCome,
+    CountedOnce,
+    DamageIsSeen,
+    KeptInFiles,
+    NothingWaits,
+    WaitsUnchanged,
+)
+from simulations.world import World
+from tests.simulations.test_spilling import spilling
+
+
+def spilled_region(world: World) -> tuple[int, Machine]:
+    """A region of which blocks are spilled, in a world that runs."""
+    for number in world.machines:
+        world.plan(number, world.tick, number)
+        world.plan(number, world._command, number)
+    for pair in world.pairs:
+        world.plan_dial(pair)
+
+    def found() -> list[int]:
+        walks = {number: machine.node.context.spilling.walk for number, machine in world.machines.items()}
+        return [number for number, walk in walks.items() if walk.spilled_blocks]
+
+    world.run_until(lambda: bool(found()), world.now_ms + 20_000)
+    return found()[0], world.machines[found()[0]]
+
+
+def test_a_wait_in_the_middle_of_a_turn_is_noticed() -> None:
+    world, checker = spilling(6), NothingWaits()
+    assert world.misses is not None
+    checker.turned(world, 1)
+    world.misses.waits.add(("blocks-00000003", 41))
+    world.machines[1].node.replica.reads.waited += 1
+    with pytest.raises(Violation, match="in the middle of a turn"):
+        checker.turned(world, 1)
+    checker.turned(world, 1)
+
+
+def test_a_command_whose_blocks_never_come_is_noticed() -> None:
+    world, checker = spilling(6), BlocksCome()
+    number, machine = spilled_region(world)
+    assert world.misses is not None
+    machine.node.replica.changed.dirty[((0, b"x"), b"g")] = None
+    for _ in range(WAITS_TICKS):
+        checker.ticked(world, number)
+    with pytest.raises(Violation, match="has waited for blocks"):
+        checker.ticked(world, number)
+
+
+def test_a_call_that_nobody_asked_for_is_noticed() -> None:
+    world = spilling(6)
+    world.machines[1].node.statistics.tally("xadd").calls += 1
+    with pytest.raises(Violation, match="counts 1 calls of xadd, and was asked 0"):
+        CountedOnce().turned(world, 1)
+
+
+def test_a_change_before_a_wait_is_noticed() -> None:
+    world, checker = spilling(6), WaitsUnchanged()
+    checker.asked(world, 1, [b"XDEL"])
+    world.machines[1].node.replica.prepared += 1
+    with pytest.raises(Violation, match="changed something before"):
+        checker.put_off(world, 1, [b"XDEL"])
+
+
+def test_a_block_in_a_file_that_no_manifest_names_is_noticed() -> None:
+    world = spilling(6)
+    number, machine = spilled_region(world)
+    KeptInFiles().look(world, number)
+    machine.checkpointer.manifest = None
+    with pytest.raises(Violation, match="is not in the checkpoint in force"):
+        KeptInFiles().look(world, number)
+
+
+def test_a_flipped_bit_is_flipped_back_once_it_was_seen() -> None:
+    world = spilling(6)
+    number, machine = spilled_region(world)
+    files = {name: machine.disk.read(name, 0, machine.disk.size(name)) for name in machine.disk.names()}
+    for _ in range(20):
+        DamageIsSeen().look(world, number)
+    assert files == {name: machine.disk.read(name, 0, machine.disk.size(name)) for name in machine.disk.names()}
+    machine.node.context.errands.failures += 1
+    with pytest.raises(Violation, match="brought other bytes"):
+        DamageIsSeen().turned(world, number)

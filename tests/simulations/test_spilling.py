@@ -1,0 +1,55 @@
+"""Worlds that spill: everything waits for blocks at times, and all invariants hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from simulations.adversary import draw_world
+from simulations.checkers import run_checked
+from simulations.world import World
+from tests.effort import INTERPRETED
+
+# Blocked readers do so where a group is set back while they wait, which no seed below has.
+WAITING = ("command", "transaction", "batch", "runs")
+# Among the few in which each kind waits.
+SEEDS = (1, 6, 9, 20)
+
+
+def spilling(seed: int) -> World:
+    return draw_world(seed, partitioned=False, spilling=True)
+
+
+def finished(seed: int) -> World:
+    world = spilling(seed)
+    run_checked(world)
+    return world
+
+
+@pytest.mark.parametrize("tens", range(0, 40, 10) if INTERPRETED else range(40, 60, 10))
+def test_invariants_hold_where_blocks_are_spilled(tens: int) -> None:
+    for seed in range(tens, tens + 10):
+        finished(seed)
+
+
+def test_everything_waits_for_blocks_at_times() -> None:
+    happened: Counter[str] = Counter()
+    found = missed = 0
+    for seed in SEEDS:
+        world = finished(seed)
+        assert world.misses is not None
+        happened += sum((machine.happened for machine in world.machines.values()), Counter())
+        found, missed = found + world.misses.found, missed + world.misses.missed
+    assert {kind for kind in WAITING if happened[f"{kind} waits for blocks"]} == {*WAITING}, happened
+    assert happened["spill"] and found and missed
+
+
+def test_one_seed_gives_one_trace_where_blocks_are_spilled() -> None:
+    assert finished(6).trace == finished(6).trace
+
+
+def test_a_world_that_does_not_spill_is_what_its_seed_was_before_any_did() -> None:
+    world = draw_world(3, spilling=False)
+    assert world.misses is None and world.workload.spilling is None
+    assert {machine.config.limits.hot_bytes_max for machine in world.machines.values()} == {0}
