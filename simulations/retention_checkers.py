@@ -269,7 +269,9 @@ def is_held(stream: Stream, origin: int, entry_id: EntryId) -> bool:
 
 
 class RemovesInTime(Checker):
-    """What exceeds a limit and was written here is gone within two ticks, while the region may remove anything."""
+    """What exceeds a limit and was written here is gone within two ticks, while the region may remove anything, and no
+    errand waits for spilled blocks.
+    """
 
     name = "limits in time"
 
@@ -282,7 +284,7 @@ class RemovesInTime(Checker):
             self._late.pop(number, None)
             return
         standing, starts = node.standing, world.machines[number].starts
-        may = standing.may_remove() and node.membership.admitted
+        may = standing.may_remove() and node.membership.admitted and not len(node.context.errands)
         late = self._exceeding(world, number) if may and not (standing.loading or standing.departing) else set()
         starts_before, before = self._late.get(number, (starts, set()))
         if starts_before == starts and before & late:
