@@ -18,6 +18,7 @@ compares it with the classes, so that no new field is forgotten.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import Final
 
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Key
@@ -114,6 +115,10 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     Content: "_ends _joined _listed chunks count handle is_packed ms ms_base packed_form read sealed seq",
     Block: "_counter_base _sum _summed byte_count place stored_bytes stored_count",
 }
+
+
+# What keeps a block of a tree that goes on behind it out of memory.
+Spill = Callable[[Block], None]
 
 
 class TreeImage:
@@ -249,12 +254,25 @@ def span_row(origin: int, span: Span) -> Row:
 
 
 class StateReader:
-    """Builds streams from rows in order; `blocks` are those of the checkpoint's block files, by place."""
+    """Builds streams from rows in order; `blocks` are those of the checkpoint's block files, by place. Blocks that come
+    in rows go to `spill`, all but the last of each tree.
+    """
 
-    __slots__ = ("_blocks", "_consumer_names", "_group", "_group_name", "_key", "_position", "_stream", "_trees")
+    __slots__ = (
+        "_blocks",
+        "_consumer_names",
+        "_group",
+        "_group_name",
+        "_key",
+        "_position",
+        "_spill",
+        "_stream",
+        "_trees",
+    )
 
-    def __init__(self, blocks: dict[int, Block]) -> None:
+    def __init__(self, blocks: dict[int, Block], spill: Spill | None = None) -> None:
         self._blocks = blocks
+        self._spill = spill
         self._key: Key = (0, b"")
         self._position = 0
         self._stream: Stream | None = None
@@ -283,7 +301,11 @@ class StateReader:
             self._read_tree(row)
         elif kind == _BLOCK:
             origin, block = _read_block(row)
-            self._trees.setdefault(origin, (0, []))[1].append(block)
+            blocks = self._trees.setdefault(origin, (0, []))[1]
+            if blocks and self._spill is not None:
+                # The last block of a tree stays in memory.
+                self._spill(blocks[-1])
+            blocks.append(block)
         elif kind in NAME_KINDS:
             read_name_row(self._stream, row)
         elif kind == _PROPERTY:

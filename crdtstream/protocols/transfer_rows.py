@@ -30,7 +30,7 @@ from crdtstream.protocols.columns import (
 )
 from crdtstream.protocols.member_rows import member_column, read_members
 from crdtstream.protocols.rows import Row, RowStream
-from crdtstream.protocols.state_rows import StateReader
+from crdtstream.protocols.state_rows import Spill, StateReader
 
 _HEAD: Final = 100
 _TAIL: Final = 101
@@ -76,10 +76,10 @@ class TransferReader(WholeState):
 
     __slots__ = ("_begun", "_reader", "_rows", "done", "founders")
 
-    def __init__(self) -> None:
+    def __init__(self, spill: Spill | None = None) -> None:
         super().__init__()
         self._rows = RowStream()
-        self._reader = StateReader({})
+        self._reader = StateReader({}, spill)
         self.founders: list[int] = []
         self.done = False
         self._begun = False

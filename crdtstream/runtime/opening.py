@@ -17,6 +17,7 @@ from crdtstream.storage.log import Log
 from crdtstream.storage.release import read_release, record_release
 from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import FormatUnknown
+from crdtstream.storage.staged_blocks import StagedBlocks
 
 logger = structlog.get_logger()
 
@@ -29,7 +30,9 @@ def open_region(disk: RealDisk, node: Node, segment_bytes_max: int) -> tuple[Log
     salt = secrets.randbelow(2**32 - 1) + 1
     # Millions of live objects are created here; a collection would visit all of them and free none.
     gc.disable()
+    staged = node.exchange.fetching.blocks = StagedBlocks(disk, node.open_blocks, lambda: node.limits.hot_bytes_max)
     try:
+        staged.end()  # of a transfer that this process does not know
         log, checkpointer = open_storage(disk, node, salt=salt, segment_bytes_max=segment_bytes_max)
     except FormatUnknown as unknown:
         release = read_release(disk)

@@ -11,19 +11,30 @@ transfer is abandoned, without the link, and there is a rest before the next one
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
+from crdtstream.core.entries.block import Block
 from crdtstream.protocols import codec
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication.transfer.staging import Staging
 from crdtstream.status.events import Notice
 
 
+class SpillsStaged(Protocol):
+    """What spills the blocks of a state that is staged (storage/staged_blocks.py)."""
+
+    def spill(self, block: Block, /) -> None: ...
+    def end(self) -> None: ...
+
+
 class Fetching:
     """The staged chunks, and the link over which more arrive; `news` collects messages for the operator."""
 
-    __slots__ = ("_idle_ms", "_news", "_rest_ms", "link", "staging", "waiting", "waiting_bytes")
+    __slots__ = ("_idle_ms", "_news", "_rest_ms", "blocks", "link", "staging", "waiting", "waiting_bytes")
 
     def __init__(self, news: list[Notice]) -> None:
+        # Where blocks of the state are spilled; the runtime lends it.
+        self.blocks: SpillsStaged | None = None
         self.staging: Staging | None = None
         # None while no link delivers the state.
         self.link: int | None = None
@@ -81,7 +92,7 @@ class Fetching:
         """Stage a chunk; return its log record, empty for a duplicate. CodecError if it is out of order."""
         staging = self.staging
         if staging is None or staging.transfer != chunk.transfer:
-            staging = self.staging = Staging(region, chunk.transfer)
+            staging = self.staging = self._begin_staging(region, chunk.transfer)
             self._news.append(Notice("state-transfer-begun", f"a state transfer from region {region} begins"))
         self._idle_ms = 0
         if not staging.stage(chunk.index, chunk.payload):
@@ -92,8 +103,14 @@ class Fetching:
         """Stage a chunk again while the log is replayed."""
         region, transfer, index, chunk = codec.decode_staged(payload)
         if self.staging is None or self.staging.transfer != transfer:
-            self.staging = Staging(region, transfer)
+            self.staging = self._begin_staging(region, transfer)
         self.staging.stage(index, chunk)
+
+    def _begin_staging(self, region: int, transfer: int) -> Staging:
+        if self.blocks is None:
+            return Staging(region, transfer)
+        self.blocks.end()
+        return Staging(region, transfer, self.blocks.spill)
 
     def whole(self, transfer: int) -> Staging | None:
         """Return the staging of this transfer if it is complete."""
@@ -104,6 +121,8 @@ class Fetching:
         """Forget the staged chunks: the state was joined, or it replaced this region's state."""
         self._drop_waiting()
         self.staging = self.link = None
+        if self.blocks is not None:
+            self.blocks.end()
 
     def give_up(self, lacking: str, rest_ms: int) -> None:
         """Abandon a transfer for which there is no room, and begin none for a while."""

@@ -1,13 +1,15 @@
 """An incoming state transfer: its chunks are staged, and joined all at once when the last one has arrived.
 
 Each chunk is a log record, so after a restart the transfer resumes where it stopped. Staged chunks are not state yet:
-no command sees them, and no vector covers them. The chunks of a transfer come from one region, in order; duplicates are
+no command sees them, and no vector covers them. Full blocks go to `spill`,
+so that memory need not hold the whole state. The chunks of a transfer come from one region, in order; duplicates are
 skipped.
 """
 
 from __future__ import annotations
 
 from crdtstream.protocols.codec import CodecError
+from crdtstream.protocols.state_rows import Spill
 from crdtstream.protocols.transfer_rows import TransferReader
 
 
@@ -16,10 +18,10 @@ class Staging:
 
     __slots__ = ("byte_count", "next", "region", "state", "transfer")
 
-    def __init__(self, region: int, transfer: int) -> None:
+    def __init__(self, region: int, transfer: int, spill: Spill | None = None) -> None:
         self.region = region
         self.transfer = transfer
-        self.state = TransferReader()
+        self.state = TransferReader(spill)
         self.next = 0
         self.byte_count = 0
 
