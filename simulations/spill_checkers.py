@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator
 
+from crdtstream.core.effects import Batch, EntryNamed
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.packed_block import BlockDamaged
 from crdtstream.core.entries.spilled import PLACE_BITS
+from crdtstream.core.names.adding import STORE
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from crdtstream.scenarios.reply import ReplyError, Value
@@ -26,6 +28,7 @@ class NothingWaits(Checker):
     """A region waits for the disk within a turn only
 
     - in a transaction, for what a command needs because of another one;
+    - in a command that makes dead letters, for what groups acknowledge between two of them;
     - for a state that it is about to join, which is one turn;
     - for what was open when the turn began, or was there at once, and closed since: worlds let hardly anything be open.
 
@@ -50,7 +53,10 @@ class NothingWaits(Checker):
         waited, transactions = self._before.get(number, (0, 0))
         waits, known = set(world.misses.waits), self._open.get(number, set()) | world.misses.found_at
         excused = (
-            machine.node.statistics.tally("exec").calls > transactions or self._staging.get(number) or joins(machine)
+            machine.node.statistics.tally("exec").calls > transactions
+            or self._staging.get(number)
+            or joins(machine)
+            or makes_letters(machine)
         )
         self._record(world, number)
         if self._before[number][0] > waited and not excused and not waits <= known:
@@ -70,6 +76,12 @@ class NothingWaits(Checker):
 def joins(machine: Machine) -> bool:
     """Return whether the region joined a state in this turn."""
     return any(isinstance(logged, VersionVector) for logged in machine.logged)
+
+
+def makes_letters(machine: Machine) -> bool:
+    """Return whether the region made dead letters in this turn: adds that the store itself named."""
+    effects = [effect for logged in machine.logged if isinstance(logged, Batch) for effect in logged.effects]
+    return any(isinstance(effect, EntryNamed) and effect.producer == STORE for effect in effects)
 
 
 def lies_on_disk(block: Block) -> bool:

@@ -31,6 +31,7 @@ from crdtstream.core.entries.block import demand_blocks
 from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.properties import NO_LIMIT
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.streams.references import ids_of, oldest_settled
 from crdtstream.core.streams.stream import Stream
@@ -50,10 +51,22 @@ def foresee(context: Context, client: Client, command: Command, argv: list[bytes
             foresight(context, client, argv)
         except CommandError:
             return  # the command says so itself
-    if context.replica.changed.dirty and command.name not in OF_READERS:
+    if context.replica.changed.dirty and (command.name not in OF_READERS or writes_letters(context, client, argv)):
         # The first effect on a key is what its groups acknowledge, for which blocks may be missing, too.
-        for at in command.keys.positions(argv):
-            context.replica.acknowledge_key((client.database, argv[at]))
+        for key in dict.fromkeys([key for key, _ in context.replica.changed.dirty]):
+            if key[1] in argv or command.name in OF_READERS:
+                context.replica.acknowledge_key(key)
+
+
+def writes_letters(context: Context, client: Client, argv: list[bytes]) -> bool:
+    """True if a reader may make dead letters, in a stream of a key that only its group knows."""
+    streams = [context.replica.keyspace.find((client.database, word)) for word in argv[1:]]
+    return any(
+        group.rules.deliveries_max != NO_LIMIT
+        for stream in streams
+        if stream is not None
+        for group in stream.groups.values()
+    )
 
 
 def foresee_all(context: Context, client: Client, requests: list[tuple[Command, list[bytes]]]) -> None:
@@ -189,7 +202,8 @@ def autoclaiming(context: Context, client: Client, argv: list[bytes]) -> None:
 
 
 def group_reading(context: Context, client: Client, argv: list[bytes]) -> None:
-    if client.transaction is None and reads_first(argv):
+    letters = context.replica.changed.dirty and writes_letters(context, client, argv)
+    if client.transaction is None and reads_first(argv) and not letters:
         return
     options = parse_read(argv, context.now_ms, "xreadgroup")
     for name, text in zip(options.keys, options.ids, strict=True):
