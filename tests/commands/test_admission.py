@@ -67,7 +67,7 @@ def test_it_waits_and_says_that_it_does() -> None:
     assert admission.said_at == [1], "the admission goes before the create"
     batch = region.replica.drain().batch
     assert batch is not None and isinstance(batch.effects[0], fx.GroupCreated)
-    assert region.client.written_counter == region.replica.applied.counter()
+    assert region.client.written_counter == region.replica.written()
 
 
 def test_once_admitted_it_waits_for_nothing() -> None:
