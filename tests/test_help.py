@@ -34,6 +34,7 @@ MODULES = [
     "simulations",
     "fuzz",
     "nemesis",
+    "nemesis.cold",
     "nemesis.mistakes",
     "nemesis.queues",
     "nemesis.instances",
