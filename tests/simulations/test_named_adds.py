@@ -107,7 +107,7 @@ def test_what_two_regions_brought_back_from_one_letter_has_one_name() -> None:
 
 @pytest.mark.parametrize("seed", [0, 3])
 def test_one_entry_stays_for_one_name(seed: int) -> None:
-    settings = replace(draw_settings(Random(seed)), named=True, retention=False, delivering=False)
+    settings = replace(draw_settings(Random(seed)), named=True, retention=False, delivering=False, spilling=False)
     world = draw_world(seed, settings, properties=True)
     run_checked(world)
     losses = survivors(world)
