@@ -21,7 +21,7 @@ from simulations.cluster import Cluster
 from simulations.disk import Misses
 from simulations.machine import Machine
 from simulations.portrait import lasting
-from tests.effort import examples
+from tests.effort import INTERPRETED, examples
 from tests.storage.test_checkpoint import (
     LIMITS,
     Crash,
@@ -34,6 +34,9 @@ from tests.storage.test_checkpoint import (
 )
 
 __all__ = ["_small"]
+
+# Compiled, the sizes of blocks and files are fixed, and what these tests write fills none.
+pytestmark = pytest.mark.skipif(not INTERPRETED, reason="blocks cannot be made small")
 
 SPILLING = replace(LIMITS, hot_bytes_max=1)
 
