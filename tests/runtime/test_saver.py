@@ -10,6 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -112,7 +113,7 @@ async def test_blocks_of_a_checkpoint_are_read_from_its_files(tmp_path: Path, mo
     before = [block.entry_slice(0, block.count) for block in blocks]
     for _ in range(2):
         number = saving.request()
-        await other.until(lambda wanted=number: saving.completed(wanted))  # type: ignore[misc]
+        await other.until(partial(saving.completed, number))
         for block in blocks:
             block.spill(other.node.open_blocks)
         assert sum(block.is_spilled() for block in blocks) > 8
