@@ -9,6 +9,7 @@ Nothing replicated changes, so walks may differ from region to region, and need 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 from crdtstream.core.entries.entry_tree import EntryTree
@@ -20,8 +21,8 @@ KEY_COST: Final = 16
 KEYS_A_READ: Final = 16
 
 
-class BlockWalk:
-    """The walks of one kind; a base class, whose children say what a visit of a tree does."""
+class BlockWalk(ABC):
+    """The walks of one kind, which say what a visit of a tree does."""
 
     __slots__ = ("_at", "_cursor", "_database", "_groups", "_keyspace", "_names", "_trees", "walking", "walks")
 
@@ -73,10 +74,10 @@ class BlockWalk:
         self._trees.pop()
         self._at = 0
 
+    @abstractmethod
     def _visit_tree(self, tree: EntryTree) -> int:
         """Visit the next blocks of this tree, or leave it behind the last; returns what that cost."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end(self) -> None:
         """All blocks were visited."""
-        raise NotImplementedError
