@@ -3,8 +3,8 @@ is wrong.
 
 Each round adds, trims and removes entries, reads ranges at random positions, and kills the process while it writes a
 checkpoint or at any other moment. After each start every stream is read from end to end and compared with what was
-answered. At last bits of the block files are flipped: whoever reads a block that has one gets an error, everybody else
-the right entries.
+answered. At the end, bits of the block files are flipped: a reader of such a block gets an error, every other
+reader the right entries.
 
     missing, wrong    entries that were answered and are not there, or have another value
     back              entries that were removed and are there again

@@ -1,4 +1,4 @@
-"""What must hold where blocks are spilled: who waits for the disk, for how long, and where spilled blocks lie."""
+"""What must hold where blocks are spilled: what waits for the disk, for how long, and where spilled blocks lie."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def blocks_of(machine: Machine) -> Iterator[Block]:
 
 
 class DamageIsSeen(Sampled):
-    """Whoever opens a spilled block of which a bit has flipped is told so, and nobody is told that of another block."""
+    """Opening a spilled block of which a bit has flipped fails, and opening any other block does not."""
 
     name = "cold damage"
 

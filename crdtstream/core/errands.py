@@ -1,7 +1,7 @@
 """Errands: work without a client that may need spilled blocks, such as a batch of a peer, a tick, the end of a turn.
 
 An errand changes nothing before all blocks that it needs are there. If some are missing, they are read on a thread, and
-it is run again with what was read, by whoever gave it its name: at once by `then`, or when it is looked at next. If a
+it is run again with what was read, by its owner: at once by `then`, or when it is looked at next. If a
 read fails, or brings other bytes than were written, `then` is not called: the errand is tried again at a tick, so that
 a disk in trouble keeps one errand waiting and not the region.
 """

@@ -75,8 +75,8 @@ class Writer:
 
 @pytest.mark.parametrize("twin", ["", COPY])
 def test_where_strangers_add_an_add_may_be_lost_to_one_that_a_client_removed(twin: str) -> None:
-    """The third one had seen the first, and not the second. Who has forgotten the first takes it for lost to the
-    second, which is removed.
+    """The third one had seen the first, and not the second. A region that has forgotten the first takes it for
+    lost to the second, which is removed.
     """
     world = draw_world(1, replace(NAMED, twin=twin))
     first, second, third = (Writer(world, 1_000 + at) for at in range(3))

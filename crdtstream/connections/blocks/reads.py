@@ -3,8 +3,8 @@
 A request that needs blocks which are not in memory goes back to the front of its client's backlog, and the client
 counts as parked; once the blocks were read, the request runs again from its start. It is no blocked client: CLIENT
 UNBLOCK does not find it, and nothing ends its wait with nil. A blocked reader whose entries have to be read stays where
-it is parked, and is served again. Whoever else needs blocks (a batch of a peer, a slice of the bulk port) is told by
-`then`.
+it is parked, and is served again. Anything else that needs blocks (a batch of a peer, a slice of the bulk port) is
+called back by `then`.
 
 The runtime takes what is `wanted`, reads it on a thread, and hands it to `BlockRead.finish`.
 """
@@ -17,7 +17,7 @@ from functools import partial
 from crdtstream.connections.client import Client
 from crdtstream.core.entries.spilled import BlockHandle, NotAtOnce
 
-# What a block that cannot be read counts as: whoever opens it finds that it is damaged.
+# What stands for a block that cannot be read: opening it finds it damaged.
 UNREADABLE = b""
 
 

@@ -14,14 +14,14 @@ RUNS_READ: Final = 8
 
 
 class RunsAhead:
-    """Runs of blocks in order, of which some are viewed before they are asked for: whoever asks may not fail. Each
+    """Runs of blocks in order, of which some are viewed before they are asked for, because `next` must not fail. Each
     block is read once, and none is opened that others have open.
     """
 
     def __init__(self, runs: list[BlockRange]) -> None:
         self._runs = deque(runs)
         self._ahead: deque[tuple[Block, int, int]] = deque()
-        # Who asks for an entry may pass over one of each other origin, with the same ID.
+        # The reader of one entry may pass over one of each other origin, with the same ID.
         self._runs_ahead = len({run.origin for run in runs}) + 1
         # The block of each origin that was viewed last, and its view.
         self._viewed: dict[int, tuple[Block, Block]] = {}
