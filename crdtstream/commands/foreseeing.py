@@ -215,11 +215,11 @@ def group_reading(context: Context, client: Client, argv: list[bytes]) -> None:
         if after != NEW:
             history(stream, group, after, options.count, options.consumer)
             continue
-        if options.claim_ms != NO_CLAIM:
-            stream.demand(sorted([row.entry_id for row in live_rows(context, stream, group, options.claim_ms, -1)]))
         # Each command of a transaction reads on behind the one before.
-        times = 1 if client.transaction is None else len(client.transaction.requests)
-        group.next_entries(stream.chains, options.count * times)
+        limit = options.count * (1 if client.transaction is None else len(client.transaction.requests))
+        if options.claim_ms != NO_CLAIM:
+            live_rows(context, stream, group, options.claim_ms, limit)
+        group.next_entries(stream.chains, limit)
 
 
 def deleting_consumer(context: Context, client: Client, argv: list[bytes]) -> None:

@@ -216,3 +216,14 @@ def test_runs_over_named_entries_wait_for_the_blocks_that_these_lie_in() -> None
     assert not region.node.replica.changed.dirty
     # The command left one block open, which was not asked for, and closed since nothing may be open.
     assert region.node.replica.reads.waited - before <= 1
+
+
+def test_a_reader_that_claims_one_entry_has_few_blocks_read() -> None:
+    region = Waiting()
+    region.send(CLIENT, "XREADGROUP GROUP g a COUNT 23 STREAMS s >")
+    region.read()
+    assert spill_all(region.node.replica.keyspace, region.file, region.node.open_blocks) > 3
+    before = region.file.reads
+    region.send(CLIENT, "XREADGROUP GROUP g b CLAIM 0 COUNT 1 STREAMS s >")
+    assert region.read()[CLIENT].count(VALUE.encode()) == 1
+    assert region.file.reads - before <= 2
