@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.instructions import Counter
 from crdtstream.processes.launching import Launcher
+from crdtstream.processes.memory import ANONYMOUS, RESIDENT, RESIDENT_PEAK, status_bytes
 from crdtstream.processes.ports import HOST
 from crdtstream.processes.region import RegionProcess
 from crdtstream.processes.server import STOP_S, ServerProcess
@@ -41,18 +42,21 @@ class Server(ServerProcess):
         return time.clock_gettime(((~self.pid) << 3) | 2)
 
     def resident_bytes(self) -> int:
-        return self._status_bytes("VmRSS")
+        return self.status_bytes(RESIDENT)
+
+    def anonymous_bytes(self) -> int:
+        """The memory that it has allocated, without pages of files."""
+        return self.status_bytes(ANONYMOUS)
 
     def peak_bytes(self) -> int:
         """The maximum resident size."""
-        return self._status_bytes("VmHWM")
+        return self.status_bytes(RESIDENT_PEAK)
 
-    def _status_bytes(self, field: str) -> int:
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(rf"{field}:\s+(\d+) kB", status)
-        if found is None:
+    def status_bytes(self, field: str) -> int:
+        found = status_bytes(self.pid, field)
+        if not found:
             raise BenchmarkError(f"{self.name} has no {field}")
-        return int(found[1]) * 1024
+        return found
 
 
 class Region(Server, RegionProcess):

@@ -21,6 +21,9 @@ explain.
     crowd            these consumers, and producers, with the client library
     repeats          pure: what they missed, and what may come twice
     skew             clocks of regions that are wrong
+    cold             a region that has most of its entries on the disk only, killed again and again
+    cold_waits       its clients beside readers that wait for the disk
+    slow_disk        a region on a disk that takes its time, or stalls
     instances        instances of consumer groups of the gateway that come, stall and die
 
 Regions are started and asked by `crdtstream.processes`, as the demo does it. The package never imports anything here;

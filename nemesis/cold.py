@@ -99,7 +99,7 @@ class Drill:
             until(self._spills, lambda: f"{self.region} spills blocks{self.region.log_end()}")
             self._remove(client)
             found = Round(number, read=sum(self._read(client) for _ in range(READS)))
-            found.spilled, found.waited = self._told("spilled_blocks"), self._told("cold_reads_waited")
+            found.spilled, found.waited = self.region.told("spilled_blocks"), self.region.told("cold_reads_waited")
             found.killed_in = self._kill(client)
         self.start()
         with closing(self.region.connect()) as client:
@@ -107,12 +107,7 @@ class Drill:
         return found
 
     def _spills(self) -> bool:
-        return self._told("spilled_blocks") > 0
-
-    def _told(self, field_name: str) -> int:
-        """A number of INFO memory."""
-        lines = self.region.ask("INFO", "memory").decode().splitlines()
-        return int(dict(line.split(":", 1) for line in lines if ":" in line)[field_name])
+        return self.region.told("spilled_blocks") > 0
 
     def _add(self, client: Any) -> None:
         name = self._random.choice(STREAMS)

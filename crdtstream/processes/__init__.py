@@ -7,6 +7,7 @@
     server     a process that answers Redis requests: its log, its state, its end
     region     `crdtstream serve`: its arguments, its ports, and what it tells about itself
     relay      a path between two regions that can be held and cut
+    memory     what the kernel says about the memory of a process, and its peak
 
 Nothing here knows a node: a region is its command line, its log, and what it answers. It imports nothing else of the
 package.

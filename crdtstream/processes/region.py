@@ -104,6 +104,11 @@ class RegionProcess(ServerProcess):
         applied = pairs(pairs(self.ask("CRDT.VECTOR"))[b"applied"])
         return {origin.decode(): int(counter) for origin, counter in applied.items()}
 
+    def told(self, field: str, section: str = "memory") -> int:
+        """A number of INFO."""
+        lines = self.ask("INFO", section).decode().splitlines()
+        return int(dict(line.split(":", 1) for line in lines if ":" in line)[field])
+
     def is_admitted(self) -> bool:
         """Return whether XGROUP CREATE is answered at once."""
         return b"admitted:1" in self.ask("INFO", "replication").splitlines()
