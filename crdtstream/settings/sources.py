@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crdtstream.settings.config import Config, ConfigError, Limits, validate
+from crdtstream.settings.config import Config, ConfigError, Limits
 from crdtstream.settings.rewriting import Values
 from crdtstream.settings.table import (
     KNOWN,
@@ -23,6 +23,7 @@ from crdtstream.settings.table import (
     Known,
     hint,
 )
+from crdtstream.settings.validating import validate
 
 ALL_SETTINGS = '; "crdtstream config sample" shows all'
 

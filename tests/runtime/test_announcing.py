@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from crdtstream.runtime.announcing import announced
-from crdtstream.settings.config import Config, ConfigError, validate
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.validating import validate
 
 LISTENING = {"redis": "127.0.0.1:6379", "replication": "127.0.0.1:7000", "http": "0.0.0.0:8080", "bulk": "10.0.0.7:9"}
 

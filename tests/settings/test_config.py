@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from crdtstream.settings.config import LIMITS_MAX, LIMITS_MIN, Config, ConfigError, Limits, is_loopback, validate
+from crdtstream.settings.config import LIMITS_MAX, LIMITS_MIN, Config, ConfigError, Limits, is_loopback
+from crdtstream.settings.validating import validate
 
 GOOD = Config(name="east", region=1, cluster="c")
 TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
