@@ -1,4 +1,4 @@
-"""CRDT.REGIONS and CRDT.VECTOR, and CRDT.DIGEST (connections/digests.py): what operators compare between regions.
+"""CRDT.REGIONS and CRDT.VECTOR, and CRDT.DIGEST (commands/digests.py): what operators compare between regions.
 
 While a state transfer is running on a link, the peer's row has `transfer` (its direction) and the amount transferred. A
 peer without a link has `unlinked-ms` (for how long) and `reason` (why). A configured address from which no region has
@@ -15,11 +15,11 @@ mean equal replicated state.
 
 from __future__ import annotations
 
+from crdtstream.commands.digests import digest
 from crdtstream.connections.client import Client
 from crdtstream.connections.cluster import LINK_SELF, PeerStatus, lacking
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import Context, Reply
-from crdtstream.connections.digests import digest
 from crdtstream.core.values.causality import VersionVector, origin_name
 from crdtstream.protocols import replies
 

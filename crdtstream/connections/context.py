@@ -26,6 +26,7 @@ from crdtstream.connections.parking import Parked, Parking
 from crdtstream.connections.pausing import Pause
 from crdtstream.connections.process import About, Requests
 from crdtstream.connections.saving import Saving
+from crdtstream.connections.shards import ShardMap
 from crdtstream.connections.slow_log import SlowLog
 from crdtstream.connections.statistics import Statistics, Stopwatch
 from crdtstream.connections.subscriptions import Subscriptions
@@ -109,8 +110,9 @@ class Context:
     """One region as its commands see it: its clients, and values that are shared with their owners.
 
     `settings`, `standing`, `clock` and `cluster` say what the region is set to, can do now, and knows of other regions;
-    `saving` and `requests` are what commands request from the runtime, `about` is what it tells. `works` take
-    several turns; `notices` are warnings for the log of the process.
+    `shards` says which shard of its region this is; None if the region has one shard only. `saving` and `requests` are
+    what commands request from the runtime, `about` is what it tells. `works` take several turns; `notices` are warnings
+    for the log of the process.
     """
 
     __slots__ = (
@@ -137,6 +139,7 @@ class Context:
         "requests",
         "saving",
         "settings",
+        "shards",
         "slow_log",
         "spilling",
         "standing",
@@ -162,6 +165,7 @@ class Context:
         replica.exact_intervals_max = settings.limits.exact_intervals_max
         limit_names(replica, settings.limits)
         self.cluster = cluster
+        self.shards: ShardMap | None = None
         self.notices = notices
         self.clock = Clock(replica.keyspace, now_ms)
         self.clients: dict[int, Client] = {}

@@ -19,8 +19,9 @@ from crdtstream.bulk.stages import Stages
 from crdtstream.connections.client import Client
 from crdtstream.connections.cluster import ClusterPorts
 from crdtstream.connections.context import Context
-from crdtstream.connections.outputs import Outputs, Replies
+from crdtstream.connections.outputs import Outputs
 from crdtstream.connections.saving import Backup
+from crdtstream.connections.shards import ShardMap
 from crdtstream.connections.statistics import Stopwatch
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.packed_block import OpenBlockCache
@@ -29,11 +30,12 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.protocols import codec
-from crdtstream.protocols.log_port import LogReader, NewRecord
+from crdtstream.protocols.log_port import LogReader
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
 from crdtstream.region.delivering import Delivering
 from crdtstream.region.peers import Neighbours
+from crdtstream.region.ready import Ready
 from crdtstream.region.retaining import Retaining
 from crdtstream.region.serving import Serving
 from crdtstream.replication.exchange.draining import Draining
@@ -53,20 +55,6 @@ from crdtstream.replication.wire_pb2 import Hello, Message
 from crdtstream.settings.config import ALWAYS, Config, Limits
 from crdtstream.settings.live import Settings
 from crdtstream.status.availability import Standing
-
-
-class Ready:
-    """What the runtime must do, in this order: append `records`, send `replies`, close the connections in `closing`.
-    If `urgent`, a region waits for these records to be durable, so sync at once, whatever the policy.
-    """
-
-    __slots__ = ("closing", "records", "replies", "urgent")
-
-    def __init__(self, records: list[NewRecord], replies: Replies, closing: list[int], urgent: bool = False) -> None:
-        self.records = records
-        self.replies = replies
-        self.closing = closing
-        self.urgent = urgent
 
 
 class Node:
@@ -335,6 +323,10 @@ class Node:
     def reconfigure(self, config: Config) -> None:
         """The settings are these from now on; those that cannot change while a region runs are as before."""
         self.context.reconfigure(config)
+
+    def follow_shards(self, shard_map: ShardMap) -> None:
+        """Call before `start` in a region of several shards, and whenever the epoch of their map has risen."""
+        self.context.shards = shard_map
 
     def config_rewritten(self, failure: str) -> None:
         """The settings were written to their file, or the reason why not; the clients that wait for it are told."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.protocols.log_port import NewRecord
-from crdtstream.region.node import Ready
+from crdtstream.region.ready import Ready
 
 NO_ROOM = "the disk is full: the log cannot hold the latest turn"
 

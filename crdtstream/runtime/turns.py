@@ -28,7 +28,8 @@ from mypy_extensions import mypyc_attr
 
 from crdtstream.commands.disk import remedy
 from crdtstream.protocols.log_port import NewRecord
-from crdtstream.region.node import Node, Ready
+from crdtstream.region.node import Node
+from crdtstream.region.ready import Ready
 from crdtstream.replication.membership.lifecycle_events import READY
 from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
 from crdtstream.runtime.logs.logging import log

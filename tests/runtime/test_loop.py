@@ -14,7 +14,7 @@ from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import Context, Reply
 from crdtstream.protocols import codec
-from crdtstream.region.node import Ready
+from crdtstream.region.ready import Ready
 from crdtstream.runtime import loop as looping
 from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
 from crdtstream.runtime.loop import Loop

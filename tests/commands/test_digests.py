@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from crdtstream.connections.digests import DigestWork
+from crdtstream.commands.digests import DigestWork
 from crdtstream.core.digest import Digesting, digest_replica, digest_stream
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import replies
