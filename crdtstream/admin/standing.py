@@ -138,6 +138,12 @@ def short_of_room(report: RegionReport) -> Iterable[str]:
         )
     if report.memory_short:
         yield f"{report.name} refuses writes, its memory is at the limit of {size(report.memory_limit_bytes)}"
+    if report.held_in_memory:
+        yield (
+            f"{report.name} cannot spill {size(report.hot_bytes_unspillable)} of its blocks, more than hot_bytes_max:"
+            f" the last blocks of streams take {size(report.hot_bytes_last_blocks)}, what no checkpoint has yet"
+            f" {size(report.hot_bytes_unsaved)}"
+        )
     if report.checkpoint_failed:
         yield f"{report.name} cannot take a checkpoint: see its log"
     if report.log_damages:

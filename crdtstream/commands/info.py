@@ -132,13 +132,17 @@ def block_fields(context: Context) -> list[Field]:
 
 def spilled_fields(context: Context) -> list[Field]:
     """What blocks take in memory, by the last walk that spilled some and what was written since; of that, what cannot
-    be spilled until a checkpoint has it, the last block of each tree among it; and what was read of spilled blocks.
+    be spilled, in parts; what pending entries take besides; and what was read of spilled blocks.
     """
     walk, reads = context.spilling.walk, context.replica.reads
     return [
         ("hot_bytes_max", context.limits.hot_bytes_max),
         ("hot_bytes", walk.hot_bytes()),
-        ("hot_bytes_unspillable", walk.bound_bytes + walk.grown_bytes),
+        ("hot_bytes_unspillable", walk.unspillable_bytes()),
+        ("hot_bytes_last_blocks", walk.bound.last),
+        ("hot_bytes_unsaved", walk.unsaved_bytes()),
+        ("hot_bytes_trimmed_blocks", walk.bound.trimmed),
+        ("pending_bytes", walk.bound.pending),
         ("spilled_blocks", walk.spilled_blocks),
         ("spilled_bytes", walk.spilled_bytes),
         ("spills", walk.spills),

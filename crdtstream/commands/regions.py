@@ -4,7 +4,9 @@ While a state transfer is running on a link, the peer's row has `transfer` (its 
 peer without a link has `unlinked-ms` (for how long) and `reason` (why). A configured address from which no region has
 answered yet has a row too, with region 0. A region without room for batches of its peers, on its `disk` or in its
 `memory`, has `lacking` (which of them) and `lacking-ms` (for how long): they wait. Where a region announces how its
-listeners are reached, its row has them: `redis-address`, `http-address`, `replication-address` and so on.
+listeners are reached, its row has them: `redis-address`, `http-address`, `replication-address` and so on. With
+`hot_bytes_max` the row of this region has `hot-bytes`, what of them cannot be spilled (`unspillable-bytes`), and the
+parts of that, as `INFO memory` has them.
 
 An origin is shown as its region number and its random bits in hexadecimal: `2.1f3c08d29a4b71`.
 
@@ -42,12 +44,36 @@ def regions(context: Context, client: Client, argv: list[bytes]) -> Reply:
     lags_of, own = context.cluster.lags_of, applied.vector
     shown = [(itself, (0, lacking(own, neighbours.durable())))]
     shown += [(peer, lags_of(own, peer)) for peer in neighbours.peers()]
-    return replies.array(
-        [region_row(peer, lags, neighbours.addresses_of(peer.region), client.protocol) for peer, lags in shown]
+    rows: list[bytes] = []
+    for peer, lags in shown:
+        items = region_items(peer, lags, neighbours.addresses_of(peer.region))
+        if peer is itself:
+            items += hot_items(context)
+        rows.append(replies.mapping(items, client.protocol))
+    return replies.array(rows)
+
+
+def hot_items(context: Context) -> list[bytes]:
+    """What keeps this region's blocks in memory; nothing where all of them stay there."""
+    if not context.limits.hot_bytes_max:
+        return []
+    walk = context.spilling.walk
+    shown = (
+        (b"hot-bytes-max", context.limits.hot_bytes_max),
+        (b"hot-bytes", walk.hot_bytes()),
+        (b"unspillable-bytes", walk.unspillable_bytes()),
+        (b"last-blocks-bytes", walk.bound.last),
+        (b"unsaved-bytes", walk.unsaved_bytes()),
+        (b"trimmed-blocks-bytes", walk.bound.trimmed),
+        (b"pending-bytes", walk.bound.pending),
     )
+    items: list[bytes] = []
+    for name, byte_count in shown:
+        items += [replies.bulk(name), replies.integer(byte_count)]
+    return items
 
 
-def region_row(peer: PeerStatus, lags: tuple[int, int], announced: tuple[tuple[str, str], ...], protocol: int) -> bytes:
+def region_items(peer: PeerStatus, lags: tuple[int, int], announced: tuple[tuple[str, str], ...]) -> list[bytes]:
     items = [
         replies.bulk(b"region"),
         replies.integer(peer.region),
@@ -78,7 +104,7 @@ def region_row(peer: PeerStatus, lags: tuple[int, int], announced: tuple[tuple[s
     if peer.unlinked_ms >= 0:
         items += [replies.bulk(b"unlinked-ms"), replies.integer(peer.unlinked_ms)]
         items += [replies.bulk(b"reason"), replies.bulk(peer.reason.encode("utf-8", "replace"))]
-    return replies.mapping(items, protocol)
+    return items
 
 
 def vectors(context: Context, client: Client, argv: list[bytes]) -> Reply:

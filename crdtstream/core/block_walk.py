@@ -58,6 +58,7 @@ class BlockWalk(ABC):
             stream = self._keyspace.databases[self._database].get(self._names.pop())
             self._trees = [] if stream is None else list(stream.trees.values())
             self._groups = [] if stream is None else list(stream.groups.values())
+            self._visit_groups(self._groups)
             return KEY_COST
         if self._cursor < 0:
             self._database, self._cursor = self._database + 1, 0
@@ -69,6 +70,9 @@ class BlockWalk(ABC):
         cursor, self._names = self._keyspace.orders[self._database].read(self._cursor, KEYS_A_READ)
         self._cursor = cursor or -1
         return 1
+
+    def _visit_groups(self, groups: list[Group]) -> None:  # noqa: B027
+        """Visit the groups of the next stream; most walks need nothing of them."""
 
     def _leave_tree(self) -> None:
         self._trees.pop()

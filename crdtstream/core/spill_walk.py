@@ -21,18 +21,37 @@ from crdtstream.core.block_walk import BlockWalk
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.packed_block import OpenBlockCache
+from crdtstream.core.groups.group import Group
 from crdtstream.core.keyspace import Keyspace
 
 # In visits of a block that needs nothing.
 SPILL_COST: Final = 40
 SUM_COST: Final = 6_000
 BLOCKS_A_VISIT: Final = 32
+# Of a pending entry: its row in columns of plain numbers.
+PENDING_BYTES: Final = 36
+
+
+class BoundBytes:
+    """What blocks take that cannot be spilled: the `last` ones of trees, `unsaved` ones, and first ones of which
+    entries were `trimmed`. What `pending` entries take besides is in no block.
+    """
+
+    __slots__ = ("last", "pending", "trimmed", "unsaved")
+
+    def __init__(self) -> None:
+        self.last = 0
+        self.unsaved = 0
+        self.trimmed = 0
+        self.pending = 0
+
+    def total(self) -> int:
+        """What all blocks among these take."""
+        return self.last + self.unsaved + self.trimmed
 
 
 class SpillWalk(BlockWalk):
-    """The walks of one region. `bound_bytes` is what the last walk found that cannot be spilled yet, the last blocks of
-    trees among it.
-    """
+    """The walks of one region; `bound` is what the last one found that cannot be spilled yet."""
 
     __slots__ = (
         "_bound",
@@ -42,7 +61,7 @@ class SpillWalk(BlockWalk):
         "_spilled",
         "_spilled_bytes",
         "_target_bytes",
-        "bound_bytes",
+        "bound",
         "freed_bytes",
         "grown_bytes",
         "read_on",
@@ -58,7 +77,7 @@ class SpillWalk(BlockWalk):
         # What the last walk left in memory; what was written since it began; what cannot be spilled.
         self.walked_bytes = 0
         self.grown_bytes = 0
-        self.bound_bytes = 0
+        self.bound = BoundBytes()
         # As the last walk found them, and how many blocks, and bytes, were spilled since the start.
         self.spilled_blocks = 0
         self.spilled_bytes = 0
@@ -67,11 +86,20 @@ class SpillWalk(BlockWalk):
         # Whether the last walk left blocks only because they had been read.
         self.read_on = False
         self._target_bytes = 0
-        self._counted = self._bound = self._spilled = self._spilled_bytes = self._left = 0
+        self._bound = BoundBytes()
+        self._counted = self._spilled = self._spilled_bytes = self._left = 0
 
     def hot_bytes(self) -> int:
         """What blocks take in memory, about."""
         return self.walked_bytes + self.grown_bytes
+
+    def unsaved_bytes(self) -> int:
+        """Of these what no checkpoint has yet."""
+        return self.bound.unsaved + self.grown_bytes
+
+    def unspillable_bytes(self) -> int:
+        """Of these what cannot be spilled now."""
+        return self.bound.total() + self.grown_bytes
 
     def begin(self, target_bytes: int) -> None:
         """Begin a walk that spills until about so much is left."""
@@ -79,7 +107,8 @@ class SpillWalk(BlockWalk):
         self._target_bytes = target_bytes
         self._left = self.hot_bytes() - target_bytes
         self.grown_bytes = 0
-        self._counted = self._bound = self._spilled = self._spilled_bytes = 0
+        self._bound = BoundBytes()
+        self._counted = self._spilled = self._spilled_bytes = 0
         self.read_on = False
         self._restart()
 
@@ -88,7 +117,7 @@ class SpillWalk(BlockWalk):
         if not blocks:
             tail_bytes = tree.tail.held_bytes()
             self._counted += tail_bytes
-            self._bound += tail_bytes
+            self._bound.last += tail_bytes
             self._leave_tree()
             return 1
         cost = 1
@@ -120,10 +149,16 @@ class SpillWalk(BlockWalk):
         if block.is_spilled():
             self._spilled += 1
             self._spilled_bytes += 0 if block.handle is None else block.handle.length
+        elif block.handle is None:
+            self._bound.unsaved += held_bytes
         elif not may_spill:
-            self._bound += held_bytes
+            self._bound.trimmed += held_bytes
         return cost
 
+    def _visit_groups(self, groups: list[Group]) -> None:
+        for group in groups:
+            self._bound.pending += group.pending.count * PENDING_BYTES
+
     def _end(self) -> None:
-        self.walked_bytes, self.bound_bytes = self._counted, self._bound
+        self.walked_bytes, self.bound = self._counted, self._bound
         self.spilled_blocks, self.spilled_bytes = self._spilled, self._spilled_bytes

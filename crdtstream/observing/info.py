@@ -27,6 +27,10 @@ class RegionReport:
     memory_bytes: int
     memory_limit_bytes: int
     system_bytes: int
+    hot_bytes_max: int
+    hot_bytes_unspillable: int
+    hot_bytes_last_blocks: int
+    hot_bytes_unsaved: int
     disk_full: bool
     disk_free_bytes: int
     disk_needed_bytes: int
@@ -52,6 +56,11 @@ class RegionReport:
     @property
     def memory_short(self) -> bool:
         return 0 < self.memory_limit_bytes <= self.memory_bytes
+
+    @property
+    def held_in_memory(self) -> bool:
+        """True if blocks that cannot be spilled take more than all blocks may."""
+        return 0 < self.hot_bytes_max < self.hot_bytes_unspillable
 
     @property
     def disk_nearly_full(self) -> bool:
@@ -104,6 +113,10 @@ def report_of(fields: Mapping[str, str]) -> RegionReport:
         memory_bytes=number("used_memory"),
         memory_limit_bytes=number("maxmemory"),
         system_bytes=number("total_system_memory"),
+        hot_bytes_max=number("hot_bytes_max"),
+        hot_bytes_unspillable=number("hot_bytes_unspillable"),
+        hot_bytes_last_blocks=number("hot_bytes_last_blocks"),
+        hot_bytes_unsaved=number("hot_bytes_unsaved"),
         disk_full=text("disk_full") == "1",
         disk_free_bytes=number("disk_free_bytes"),
         disk_needed_bytes=number("disk_needed_bytes"),

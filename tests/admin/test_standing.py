@@ -73,6 +73,16 @@ def test_an_evicted_region_is_nobodys_failure() -> None:
         ({"disk_free_bytes": "3072", "disk_reserve_bytes": "2048"}, "the disk of r1 is nearly full: 3.0 KiB free"),
         ({"used_memory": "9", "maxmemory": "8"}, "its memory is at the limit of 8 B"),
         ({"rdb_last_bgsave_status": "err"}, "r1 cannot take a checkpoint"),
+        (
+            {
+                "hot_bytes_max": "2048",
+                "hot_bytes_unspillable": "4096",
+                "hot_bytes_last_blocks": "3072",
+                "hot_bytes_unsaved": "1024",
+            },
+            "r1 cannot spill 4.0 KiB of its blocks, more than hot_bytes_max: the last blocks of streams take 3.0 KiB,"
+            " what no checkpoint has yet 1.0 KiB",
+        ),
         ({"log_damages": "1"}, "a part of the log of r1 cannot be read"),
     ],
 )
@@ -80,6 +90,11 @@ def test_warnings_are_no_failures(fields: dict[str, str], told: str) -> None:
     found = ClusterStanding((reading(1, **fields),))
     assert found.code == HEALTHY
     assert told in found.warnings()[0]
+
+
+def test_what_cannot_be_spilled_is_no_warning_within_the_limit() -> None:
+    within = reading(1, hot_bytes_max="4096", hot_bytes_unspillable="4096")
+    assert ClusterStanding((within, reading(2, hot_bytes_unspillable="4096"))).warnings() == []
 
 
 def test_a_certificate_that_ends_soon_is_a_warning() -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from crdtstream.connections.cluster import PeerStatus, TransferShown
+from crdtstream.core.spill_walk import PENDING_BYTES
 from crdtstream.core.values.causality import VersionVector, origin_of
+from crdtstream.observing.info import fields_of_info
 from crdtstream.protocols.replies import bulk
+from crdtstream.settings.config import Limits
 from tests.commands.harness import Region
+from tests.spilled_regions import fill, formed, say
 
 
 def row(*items: bytes | int) -> bytes:
@@ -54,6 +58,31 @@ def test_a_peer_that_is_not_linked_says_since_when_and_why() -> None:
     assert reply is not None
     items = row(b"unlinked-ms", 7_000, b"reason", b"the peer refused: no")
     assert reply.count(items) == 1 and reply.count(b"*20\r\n") == 1 and reply.count(b"*16\r\n") == 2
+
+
+def test_a_region_that_spills_names_what_it_cannot_spill() -> None:
+    cluster = formed(2, Limits(peer_timeout_ms=1 << 40, client_idle_s_max=0, hot_bytes_max=1_000))
+    fill(cluster, 1, "a", "b")
+    say(cluster, 1, "XGROUP CREATE a g 0")
+    say(cluster, 1, "XREADGROUP GROUP g c COUNT 7 STREAMS a >")
+    walk = cluster.node(1).context.spilling.walk
+    walk.begin(1_000)
+    while walk.go_on(1_000):
+        pass
+    rows = say(cluster, 1, "CRDT.REGIONS")
+    assert isinstance(rows, list)
+    own, peer = (dict(zip(one[::2], one[1::2], strict=True)) for one in rows)
+    assert own["hot-bytes-max"] == 1_000 < own["unspillable-bytes"] == own["hot-bytes"]
+    assert own["last-blocks-bytes"] > 0 < own["unsaved-bytes"]
+    assert own["last-blocks-bytes"] + own["unsaved-bytes"] == own["unspillable-bytes"]
+    assert (own["trimmed-blocks-bytes"], own["pending-bytes"]) == (0, 7 * PENDING_BYTES)
+    assert not any(name.endswith("-bytes") for name in peer)
+    told = say(cluster, 1, "INFO memory")
+    assert isinstance(told, str)
+    info = fields_of_info(told.encode())
+    assert int(info["hot_bytes_last_blocks"]) == own["last-blocks-bytes"]
+    assert int(info["hot_bytes_unsaved"]) == own["unsaved-bytes"]
+    assert int(info["pending_bytes"]) == own["pending-bytes"]
 
 
 def test_vector() -> None:

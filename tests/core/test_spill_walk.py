@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position
 from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.replica import Replica
-from crdtstream.core.spill_walk import SpillWalk
+from crdtstream.core.spill_walk import PENDING_BYTES, SpillWalk
 from tests.core.spilled_blocks import SlowFile
 
 BLOCKS = 8
@@ -47,7 +48,9 @@ class Region:
 def test_nothing_is_spilled_that_no_checkpoint_has() -> None:
     region = Region()
     assert not any(region.spill(0))
-    assert region.walk.bound_bytes == region.walk.walked_bytes == region.walk.hot_bytes() > 0
+    walk = region.walk
+    assert walk.unspillable_bytes() == walk.walked_bytes == walk.hot_bytes() > 0
+    assert walk.bound.last == region.tree.tail.held_bytes() and walk.bound.unsaved == walk.hot_bytes() - walk.bound.last
 
 
 def test_all_but_the_last_block_can_be_spilled() -> None:
@@ -58,7 +61,7 @@ def test_all_but_the_last_block_can_be_spilled() -> None:
     assert spilled[:-1] == [True] * (len(spilled) - 1) and not spilled[-1]
     walk = region.walk
     assert (walk.spilled_blocks, walk.spilled_bytes) == (len(spilled) - 1, len(region.file.data))
-    assert walk.walked_bytes == walk.bound_bytes == region.tree.tail.held_bytes()
+    assert walk.walked_bytes == walk.unspillable_bytes() == walk.bound.last == region.tree.tail.held_bytes()
     assert all(block.unsummed() == 0 for block in region.tree.blocks()[0][:-1])
 
 
@@ -89,6 +92,8 @@ def test_a_first_block_of_which_entries_were_trimmed_stays() -> None:
     region.tree.remove_through(2)
     spilled = region.spill(0)
     assert not spilled[0] and all(spilled[1:-1])
+    bound = region.walk.bound
+    assert bound.trimmed == region.tree.blocks()[0][0].held_bytes() and bound.unsaved == 0
 
 
 def test_what_was_written_since_a_walk_counts() -> None:
@@ -97,3 +102,15 @@ def test_what_was_written_since_a_walk_counts() -> None:
     before = region.walk.hot_bytes()
     region.walk.grown_bytes += 1_000
     assert region.walk.hot_bytes() == before + 1_000
+    assert region.walk.unsaved_bytes() == region.walk.bound.unsaved + 1_000
+
+
+def test_pending_entries_are_counted_beside_blocks() -> None:
+    region = Region()
+    region.replica.create_group(KEY, b"g", Position((0, 0)), UNKNOWN_ENTRIES_READ)
+    group = region.keyspace.databases[0][b"x"].groups[b"g"]
+    group.pending.add(1, [(1, 0), (2, 0), (5, 0)], b"c", 0, 1)
+    before = region.walk.hot_bytes()
+    region.spill(1 << 40)
+    assert region.walk.bound.pending == 3 * PENDING_BYTES
+    assert region.walk.unspillable_bytes() == region.walk.hot_bytes() > before

@@ -92,7 +92,7 @@ class Spilling:
     def _ask(self, target_bytes: int) -> None:
         """Request a checkpoint if much is in none."""
         saving, step_bytes = self._saving, target_bytes // UNSAVED_PARTS
-        unsaved_bytes = self.walk.bound_bytes + self.walk.grown_bytes
+        unsaved_bytes = self.walk.unspillable_bytes()
         written_bytes = self._appended_bytes - self._asked_bytes
         if unsaved_bytes > step_bytes <= written_bytes and not saving.requested and not saving.running:
             self._asked_bytes = self._appended_bytes

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from crdtstream.region.node import Node
-from crdtstream.runtime.metrics.families import counter, counters, gauge
+from crdtstream.runtime.metrics.families import counter, counters, gauge, gauges
 
 
 def spilling_families(node: Node) -> Iterator[Metric]:
@@ -18,7 +18,16 @@ def spilling_families(node: Node) -> Iterator[Metric]:
     yield gauge("hot_bytes", "Blocks of entries in memory, about.", walk.hot_bytes())
     yield gauge("hot_bytes_max", "hot_bytes_max; 0 to keep all in memory.", context.limits.hot_bytes_max)
     meaning = "Of these the last block of each stream and writer, and what no checkpoint has yet."
-    yield gauge("hot_bytes_unspillable", meaning, walk.bound_bytes + walk.grown_bytes)
+    yield gauge("hot_bytes_unspillable", meaning, walk.unspillable_bytes())
+    meaning = "The parts of that, and what pending entries take besides."
+    bound = walk.bound
+    parts = [
+        (("last-blocks",), float(bound.last)),
+        (("unsaved",), float(walk.unsaved_bytes())),
+        (("trimmed-blocks",), float(bound.trimmed)),
+        (("pending",), float(bound.pending)),
+    ]
+    yield gauges("bound_bytes", meaning, ("part",), parts)
     yield gauge("spilled_blocks", "Blocks that are on disk alone, at the last walk.", walk.spilled_blocks)
     yield gauge("spilled_bytes", "The bytes of these blocks on disk.", walk.spilled_bytes)
     yield counter("spills_total", "Blocks that left memory.", walk.spills)

@@ -43,3 +43,6 @@ def test_what_cannot_be_spilled_is_beside_the_limit() -> None:
     shown = of(cluster)
     assert shown.value("hot_bytes_max") == 0 and shown.value("spilled_blocks") == 0
     assert shown.value("hot_bytes") == shown.value("hot_bytes_unspillable") > 1_000, "no checkpoint has them"
+    parts = {part: shown.value("bound_bytes", part=part) for part in ("last-blocks", "unsaved", "trimmed-blocks")}
+    assert sum(parts.values()) == shown.value("hot_bytes_unspillable") and parts["trimmed-blocks"] == 0
+    assert min(parts["last-blocks"], parts["unsaved"]) > 0
