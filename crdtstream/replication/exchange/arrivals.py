@@ -6,6 +6,8 @@ What is kept is bounded, and none of the bounds costs a correct peer its link. B
 windows of many peers may add up, everything is dropped that came over the link that brought most; while the region
 lacks room (holding.py), what exceeds a smaller bound is not kept. A peer is asked again for what was dropped once there
 is room, or what waits may wait for that (retry_rounds.py), as after a change of its direct origins (`Links.restart`).
+Of batches that wait for blocks alone, as much is kept besides, or one that is larger: were it dropped, what is read for
+it would be gone when it comes again.
 """
 
 from __future__ import annotations
@@ -131,9 +133,8 @@ class Arrivals:
             if not self._replica.reads.on:
                 self._turn.apply(header, payload)
             elif not self.errands.run(header.origin, partial(self._turn.apply, header, payload), self.apply_passing):
-                # Nothing of it was applied: it is the first of its origin again.
-                for link in links:
-                    self.inbox.offer(header, payload, self._applied.vector, link)
+                # Nothing of it was applied.
+                self.inbox.put_back(header, payload, links, self._settings.limits.inbox_bytes_max)
         except ForgottenContext:
             self._need_state(header, links)
         except CodecError as error:
@@ -158,7 +159,7 @@ class Arrivals:
         links delivered too are kept.
         """
         limit = self._settings.limits.inbox_bytes_max
-        while self.inbox.held_bytes > limit:
+        while self.inbox.held_bytes - self.inbox.spared_bytes > limit:
             session = self._links.get(self.inbox.shed())
             if session is not None:
                 self._drop(session)

@@ -4,7 +4,7 @@
     is a dependency missing?                       passes if the local vector descends the batch's context
     is room missing?                               passes if there is room, or if the batch brings no data (holding.py)
 
-One that passes them and needs spilled blocks (core/foreseeing.py) waits here until they were read.
+One that passes them and needs spilled blocks (core/foreseeing.py) is put back until they were read.
 
 A batch that passes the first two gates may be applied at once, if there is room, so delivery is FIFO within an origin
 and causal across origins. Batches of one origin never overlap, because they are relayed in the bytes that their origin
@@ -13,7 +13,8 @@ elsewhere, is an `InboxError` and is not kept.
 
 Invariant: the vector did not cover a waiting batch when it was offered. If the vector has covered it since then, by
 whatever route, `next` drops it. The windows of correct peers bound memory; against others, `held_bytes` measures the
-memory in use, and `shed` drops what came over a single link.
+memory in use, and `shed` drops what came over a single link. What was put back is spared: sent again, it would find
+its blocks gone, and wait again.
 
 Reference: the causal delivery of AntidoteDB (`inter_dc_sub_buf`, `inter_dc_dep_vnode`).
 """
@@ -52,10 +53,12 @@ class Gate(Protocol):
 class _Waiting:
     """A waiting batch and the memory that it takes."""
 
-    __slots__ = ("_judged", "arrival", "held_bytes", "links")
+    __slots__ = ("_judged", "arrival", "held_bytes", "links", "spared")
 
-    def __init__(self, header: BatchHeader, payload: bytes, link: int) -> None:
-        self.links = [link]
+    def __init__(self, header: BatchHeader, payload: bytes, links: list[int]) -> None:
+        self.links = links
+        # It waits for blocks, and no link is shed of it.
+        self.spared = False
         self.arrival: Arrival = (header, payload, self.links)
         self.held_bytes = len(payload) + ARRIVAL_BYTES + ROW_BYTES * header.context.origin_count()
         self._judged = _NOT_JUDGED
@@ -72,15 +75,17 @@ class _Waiting:
 class Inbox:
     """Batches of all origins that arrived before their dependencies."""
 
-    __slots__ = ("_held", "_queues", "held_bytes", "waiting_bytes", "waiting_count")
+    __slots__ = ("_held", "_queues", "held_bytes", "spared_bytes", "waiting_bytes", "waiting_count")
 
     def __init__(self) -> None:
         # Origin -> first counter -> waiting batch, both ascending; an origin without a waiting batch has no key.
         self._queues: SortedDict = SortedDict()
+        # What is not spared, by link.
         self._held: dict[int, int] = {}
         self.waiting_count = 0
         self.waiting_bytes = 0
         self.held_bytes = 0
+        self.spared_bytes = 0
 
     def passes(self, header: BatchHeader, vector: VersionVector) -> bool:
         """Return whether the batch passes both gates and no other batch of its origin waits."""
@@ -95,14 +100,10 @@ class Inbox:
             raise InboxError(
                 f"batch {header.first}..{header.last} of origin {header.origin} begins below {have}, which is applied"
             )
-        queue: SortedDict = self._queues.setdefault(header.origin, SortedDict())
-        held: _Waiting | None = queue.get(header.first)
+        queue = self._queues.get(header.origin)
+        held: _Waiting | None = None if queue is None else queue.get(header.first)
         if held is None:
-            held = queue[header.first] = _Waiting(header, payload, link)
-            self.waiting_count += 1
-            self.waiting_bytes += len(payload)
-            self.held_bytes += held.held_bytes
-            self._held[link] = self._held.get(link, 0) + held.held_bytes
+            self._add(_Waiting(header, payload, [link]))
             return
         last = held.arrival[0].last
         if last != header.last:
@@ -111,7 +112,28 @@ class Inbox:
             )
         if link not in held.links:
             held.links.append(link)
-            self._held[link] = self._held.get(link, 0) + held.held_bytes
+            if not held.spared:
+                self._held[link] = self._held.get(link, 0) + held.held_bytes
+
+    def put_back(self, header: BatchHeader, payload: bytes, links: list[int], spared_bytes_max: int) -> None:
+        """Keep a batch that waits for nothing but blocks, and is the first of its origin again. One is spared however
+        large it is, several up to so many bytes.
+        """
+        waiting = _Waiting(header, payload, list(links))
+        waiting.spared = not self.spared_bytes or self.spared_bytes + waiting.held_bytes <= spared_bytes_max
+        self._add(waiting)
+
+    def _add(self, waiting: _Waiting) -> None:
+        header, payload, links = waiting.arrival
+        self._queues.setdefault(header.origin, SortedDict())[header.first] = waiting
+        self.waiting_count += 1
+        self.waiting_bytes += len(payload)
+        self.held_bytes += waiting.held_bytes
+        if waiting.spared:
+            self.spared_bytes += waiting.held_bytes
+            return
+        for link in links:
+            self._held[link] = self._held.get(link, 0) + waiting.held_bytes
 
     def next(
         self, vector: VersionVector, gate: Gate | None = None, waits: Callable[[int], bool] | None = None
@@ -150,6 +172,9 @@ class Inbox:
         self.waiting_count -= 1
         self.waiting_bytes -= len(waiting.arrival[1])
         self.held_bytes -= waiting.held_bytes
+        if waiting.spared:
+            self.spared_bytes -= waiting.held_bytes
+            return
         for link in waiting.links:
             self._release(link, waiting.held_bytes)
 
@@ -159,11 +184,15 @@ class Inbox:
             del self._held[link]
 
     def shed(self) -> int:
-        """Drop every batch that came only over the link that delivered the most; return that link."""
+        """Drop every batch that came only over the link that delivered the most, and is not spared; return that
+        link.
+        """
         link = max(self._held, key=self._held.__getitem__)
         for origin, queue in list(self._queues.items()):
             for first, waiting in list(queue.items()):
                 # Batches that another link delivered as well stay, at that link's expense.
+                if waiting.spared:
+                    continue
                 if waiting.links == [link]:
                     self._drop(origin, first)
                 else:
@@ -176,7 +205,7 @@ class Inbox:
             self._release(link, waiting.held_bytes)
 
     def check(self) -> None:
-        count = size = held_bytes = 0
+        count = size = held_bytes = spared_bytes = 0
         held: dict[int, int] = {}
         for origin, queue in self._queues.items():
             assert queue, f"an empty queue of origin {origin}"
@@ -188,7 +217,9 @@ class Inbox:
                 count += 1
                 size += len(payload)
                 held_bytes += waiting.held_bytes
-                for link in waiting.links:
+                spared_bytes += waiting.held_bytes if waiting.spared else 0
+                for link in () if waiting.spared else waiting.links:
                     held[link] = held.get(link, 0) + waiting.held_bytes
         assert (count, size) == (self.waiting_count, self.waiting_bytes), "the totals do not add up"
         assert (held_bytes, held) == (self.held_bytes, self._held), "held bytes do not add up"
+        assert spared_bytes == self.spared_bytes, "spared bytes do not add up"

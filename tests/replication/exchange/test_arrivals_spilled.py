@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entries.block import BLOCK_ENTRIES
+from crdtstream.settings.config import Limits
 from simulations.cluster import Cluster
-from tests.spilled_regions import ENTRIES, FIRST_MS, LAST_MS, fill, formed, say, spill, waited
+from tests.spilled_regions import ENTRIES, FIRST_MS, LAST_MS, LIMITS, fill, formed, say, spill, waited
 
 
-def filled() -> Cluster:
+def filled(limits: Limits = LIMITS) -> Cluster:
     """Two regions; region 1 has written two streams, by turns, so that their counters are listed, and a third alone."""
-    cluster = formed(2)
+    cluster = formed(2, limits)
     fill(cluster, 1, "a", "b")
     fill(cluster, 1, "c")
     say(cluster, 1, "XGROUP CREATE c g 0")
@@ -74,6 +77,29 @@ def test_a_batch_waits_for_its_blocks_with_those_behind_it_and_others_go_on() ->
     assert say(cluster, 2, "XLEN a") == ENTRIES - 1 and say(cluster, 2, "XLEN b") == ENTRIES + 1
     assert cluster.link(1, 2) is link and link.open
     assert waited(cluster) == 0
+    contents(cluster)
+
+
+def test_a_batch_that_is_larger_than_what_may_wait_is_kept_until_its_blocks_were_read() -> None:
+    """What came with it is asked for again; it would find its blocks gone each time that it comes."""
+    cluster = filled(replace(LIMITS, inbox_bytes_max=2_000))
+    spill(cluster, 2)
+    machine = cluster.machines[2]
+    machine.reads_blocks = False
+    large = f"XADD c {LAST_MS + 1}-1 f {'v' * 3_000}"
+    cluster.execute_turn(1, [line.encode().split() for line in (f"XDEL a {MIDDLE}-1", large)])
+    cluster.sync()
+    say(cluster, 1, large.replace(f"{LAST_MS + 1}", f"{LAST_MS + 2}"))
+    cluster.sync()
+    arrivals = cluster.node(2).exchange.arrivals
+    assert arrivals.inbox.waiting_count == 1 and arrivals.drops == 1, "the second batch is dropped"
+    arrivals.check()
+    machine.reads_blocks = True
+    machine.perform()
+    assert say(cluster, 2, "XLEN a") == ENTRIES - 1 and say(cluster, 2, "XLEN c") == ENTRIES + 1
+    cluster.tick(1_000)
+    cluster.sync()
+    assert arrivals.inbox.waiting_count == 0 and waited(cluster) == 0
     contents(cluster)
 
 

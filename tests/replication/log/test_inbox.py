@@ -153,3 +153,20 @@ def test_the_link_that_brought_most_is_shed() -> None:
     assert (inbox.waiting_count, inbox.waiting_bytes) == (1, 5)
     assert inbox.next(VersionVector({1: 1})) is None
     assert len(drain(inbox, VersionVector({2: 1}))) == 1
+
+
+def test_what_was_put_back_is_not_shed() -> None:
+    """One is spared whatever its size, and others as long as all of them fit."""
+    inbox = Inbox()
+    for origin, links in ((1, [7]), (2, [7, 8]), (3, [7])):
+        inbox.put_back(*batch(origin, 1, 1), links, 1_300)
+    inbox.offer(*batch(1, 2, 2), VersionVector(), 7)
+    inbox.offer(*batch(1, 1, 1), VersionVector(), 9)
+    inbox.check()
+    spared_bytes = inbox.spared_bytes
+    assert inbox.waiting_count == 4 and inbox.shed() == 7
+    inbox.check()
+    assert inbox.waiting_count == 2 and inbox.spared_bytes == inbox.held_bytes == spared_bytes
+    assert len(drain(inbox, VersionVector())) == 2
+    assert inbox.spared_bytes == inbox.held_bytes == 0
+    inbox.check()
