@@ -24,6 +24,7 @@ rewriting its log, which only spares it work.
     bench           the servers of one row; `servers` starts them, `scale` says how much they process
     two_passes      rows are timed, and then their instructions counted (`instructions`); or profiled (`profiler`)
 
+`curves` measures regions of more and more entries and streams, with blocks on the disk and without.
 `restart_time`, `many_starts` and `stall` measure a region inside its own process, and `traces` counts the calls and
 files on the path of one XADD. Each is a program of its own too: `python -m benchmarks.traces`.
 """

@@ -60,12 +60,15 @@ class Server(ServerProcess):
 
 
 class Region(Server, RegionProcess):
-    """The crdtstream under measurement, or a peer of it."""
+    """The crdtstream under measurement, or a peer of it. With `hot_bytes_max` it spills blocks."""
+
+    hot_bytes_max = 0
 
     def begin(self, peers: tuple[str, ...], fsync: str, oci_port: int = 0) -> None:
         allowed = tuple(range(1, REGIONS_MAX + 1))
         gateway = {"oci_port": oci_port, "oci_limits": "off"} if oci_port else {}
-        self.start(*peers, cluster=CLUSTER, incarnation=0, fsync=fsync, allow_region=allowed, **gateway)
+        spilling = {"hot_bytes_max": self.hot_bytes_max} if self.hot_bytes_max else {}
+        self.start(*peers, cluster=CLUSTER, incarnation=0, fsync=fsync, allow_region=allowed, **gateway, **spilling)
         self.await_serving(START_S)
 
 

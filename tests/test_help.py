@@ -43,7 +43,7 @@ MODULES = [
     "nemesis.standby",
 ]
 MODULES += ["nemesis.spark_kills", "benchmarks", "benchmarks.restart_time", "benchmarks.many_starts"]
-MODULES += ["benchmarks.stall", "benchmarks.traces"]
+MODULES += ["benchmarks.stall", "benchmarks.traces", "benchmarks.curves"]
 
 
 def commands_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
