@@ -378,6 +378,7 @@ class Hello(_message.Message):
     PROTOCOL_VERSION_MAX_FIELD_NUMBER: _builtins.int
     FORMAT_VERSION_MAX_FIELD_NUMBER: _builtins.int
     BOUNDS_FIELD_NUMBER: _builtins.int
+    SHARDS_FIELD_NUMBER: _builtins.int
     UNFINISHED_FIELD_NUMBER: _builtins.int
     protocol_version: _builtins.int
     format_version: _builtins.int
@@ -392,6 +393,8 @@ class Hello(_message.Message):
     """the operator confirms that no other process of this region is running"""
     protocol_version_max: _builtins.int
     format_version_max: _builtins.int
+    shards: _builtins.int
+    """of each region of the cluster; 0, as from releases that know none: one, and `shard` is 0"""
     @_builtins.property
     def vector(self) -> _containers.RepeatedCompositeFieldContainer[Global___VectorRow]:
         """what the sender has applied"""
@@ -431,11 +434,12 @@ class Hello(_message.Message):
         protocol_version_max: _builtins.int = ...,
         format_version_max: _builtins.int = ...,
         bounds: Global___Bounds | None = ...,
+        shards: _builtins.int = ...,
         unfinished: _abc.Iterable[Global___Unfinished] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bounds", b"bounds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["births", b"births", "bounds", b"bounds", "cluster", b"cluster", "direct_slots", b"direct_slots", "format_version", b"format_version", "format_version_max", b"format_version_max", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "predecessors", b"predecessors", "protocol_version", b"protocol_version", "protocol_version_max", b"protocol_version_max", "region", b"region", "replaces", b"replaces", "shard", b"shard", "unfinished", b"unfinished", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["births", b"births", "bounds", b"bounds", "cluster", b"cluster", "direct_slots", b"direct_slots", "format_version", b"format_version", "format_version_max", b"format_version_max", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "predecessors", b"predecessors", "protocol_version", b"protocol_version", "protocol_version_max", b"protocol_version_max", "region", b"region", "replaces", b"replaces", "shard", b"shard", "shards", b"shards", "unfinished", b"unfinished", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

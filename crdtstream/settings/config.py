@@ -156,6 +156,12 @@ class Config:
     announce_host: str = ""
     discover_peers: bool = True
     data: str = "data"
+    # Processes of this region, each with an equal range of the hash slots; as the cluster was founded.
+    shards: int = 1
+    # Those that run here, as `0-3`; empty for all. In the process of a shard its number.
+    shard: str = ""
+    # Where shards that run elsewhere are reached: SHARDS=HOST:PORT, and shard k at PORT + k.
+    announce: tuple[str, ...] = ()
     # Where clients may have backups written; empty for nowhere.
     backup_directory: str = ""
     fsync: str = EVERYSEC

@@ -58,6 +58,23 @@ REGION_GROUPS: Groups = (
         ),
     ),
     (
+        "Shards",
+        (
+            row(
+                "shards",
+                "Processes of each region, which share its keys as Redis Cluster does; the same in all regions, and for"
+                " as long as the cluster lives.",
+                unit="1..1000",
+            ),
+            row("shard", "Those of them that run here, as `0-3`; all unless given.", unit="SHARDS"),
+            row(
+                "announce",
+                "Where shards that run elsewhere are reached: the Redis port of shard k is `PORT` + k.",
+                unit="SHARDS=HOST:PORT",
+            ),
+        ),
+    ),
+    (
         "Redis port",
         (
             row("bind", "Address of the Redis port.", unit="address"),

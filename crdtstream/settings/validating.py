@@ -27,6 +27,7 @@ from crdtstream.settings.config import (
     validate_limits,
     validate_peers,
 )
+from crdtstream.settings.sharding import validate_shards
 
 
 def validate(config: Config) -> None:
@@ -75,6 +76,7 @@ def validate(config: Config) -> None:
     _validate_http(config)
     _validate_traces(config)
     _validate_tls(config)
+    validate_shards(config)
     validate_limits(config.limits)
 
 

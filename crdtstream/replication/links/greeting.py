@@ -28,6 +28,7 @@ from crdtstream.replication.values.wire_values import (
     vector_rows,
 )
 from crdtstream.settings.config import Config
+from crdtstream.settings.sharding import number_of
 
 PROTOCOL_VERSION = 5
 # The release before spoke this one, and a cluster is upgraded one region at a time.
@@ -36,7 +37,6 @@ OLDEST_PROTOCOL = 2
 FRAMES_SINCE = 4
 # From this version on parts name their batch.
 PARTS_SINCE = 5
-SHARD = 0
 COUNT_MAX = (1 << 32) - 1
 
 
@@ -69,7 +69,8 @@ def make_hello(
         cluster=config.cluster,
         name=config.name,
         region=config.region,
-        shard=SHARD,
+        shard=number_of(config),
+        shards=config.shards if config.shards > 1 else 0,
         id_mode=config.id_mode,
         origin=birth.origin,
         vector=vector_rows(vector),
@@ -188,6 +189,11 @@ def _other_cluster(own: wire.Hello, peer: wire.Hello) -> str | None:
             f"{describe(own)} belongs to cluster {own.cluster!r}, {describe(peer)} to cluster {peer.cluster!r}: give"
             " both the same --cluster, or remove one from the other's peers"
         )
+    if max(own.shards, 1) != max(peer.shards, 1):
+        return (
+            f"{describe(own)} has {shards_of(own)}, {describe(peer)} has {shards_of(peer)}: give every region of the"
+            " cluster the same --shards, which is chosen when the cluster is founded"
+        )
     if own.shard != peer.shard:
         return f"{describe(own)} serves shard {own.shard}, {describe(peer)} shard {peer.shard}: connect equal shards"
     if own.id_mode != peer.id_mode:
@@ -196,6 +202,10 @@ def _other_cluster(own: wire.Hello, peer: wire.Hello) -> str | None:
             " cluster the same --id-mode"
         )
     return None
+
+
+def shards_of(hello: wire.Hello) -> str:
+    return "1 shard" if hello.shards <= 1 else f"{hello.shards} shards"
 
 
 def _itself(own: wire.Hello, peer: wire.Hello) -> str | None:

@@ -55,6 +55,21 @@ def test_other_versions_and_shards_are_refused(field: str, what: str) -> None:
     assert link.sessions[1].closed == answer.refused.reason
 
 
+def test_other_numbers_of_shards_are_refused() -> None:
+    """A region of a release before says nothing of shards: it has one."""
+    reason = (
+        "region east (1) has 1 shard, region west (2) has 2 shards: give every region of the cluster the same --shards,"
+        " which is chosen when the cluster is founded"
+    )
+    assert refused(Region(1), Region(2, shards=2, shard="0")) == reason
+    link = Link(Region(1, shards=2, shard="1"), Region(2, shards=2, shard="1"))
+    link.pump()
+    assert [session.is_open for session in link.sessions] == [True, True]
+    assert refused(Region(1, shards=2, shard="0"), Region(2, shards=2, shard="1")) == (
+        "region east (1) serves shard 0, region west (2) shard 1: connect equal shards"
+    )
+
+
 def test_a_connection_to_itself_is_refused() -> None:
     east = Region(1)
     assert refused(east, east) == "region east (1) is connected to itself: remove its own address from its peers"

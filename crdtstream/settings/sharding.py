@@ -1,0 +1,159 @@
+"""The settings of one shard: those of its region, with a directory and ports of its own.
+
+Shards are numbered from 0. Shard k has the directory `shard-NNN` below that of the region, and each port is that of the
+region plus k: shard 0 has the ports that the settings name, so the settings of a region are the same on all machines
+but for `shard`, which says which of the shards run there.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import combinations
+
+from crdtstream.settings.config import (
+    NO_HOST,
+    WILDCARDS,
+    Config,
+    ConfigError,
+    Listener,
+    is_loopback,
+    listeners_of,
+    split_address,
+)
+
+SHARDS_MAX = 1000
+PORT_MAX = 65535
+# The file that says which shards there are, and where; beside their directories.
+SHARDS_FILE = "shards.json"
+RANGES = re.compile(r"[0-9]{1,4}(-[0-9]{1,4})?([ ,]+[0-9]{1,4}(-[0-9]{1,4})?)*")
+
+
+def directory_of(number: int) -> str:
+    """The directory of a shard, below that of its region."""
+    return f"shard-{number:03d}"
+
+
+def number_of(config: Config) -> int:
+    """The number of the shard whose settings these are; 0 in a region of one."""
+    return int(config.shard) if config.shards > 1 else 0
+
+
+def of_shard(config: Config, number: int) -> Config:
+    """The settings of this shard. Peers stay addresses of their shards 0; a port that is any free one stays so."""
+    within = directory_of(number)
+    return replace(
+        config,
+        shard=str(number),
+        data=f"{config.data}/{within}",
+        backup_directory=f"{config.backup_directory}/{within}" if config.backup_directory else "",
+        port=port_of(config.port, number),
+        tls_port=port_of(config.tls_port, number),
+        replication_port=port_of(config.replication_port, number),
+        bulk_port=None if config.bulk_port is None else port_of(config.bulk_port, number),
+        http_port=None if config.http_port is None else port_of(config.http_port, number),
+    )
+
+
+def port_of(base: int, number: int) -> int:
+    return base + number if base else 0
+
+
+def numbers_of(text: str, count: int, called: str) -> list[int]:
+    """The shards that a text such as `0-3` or `0,2` names, of so many; raises ConfigError."""
+    if not RANGES.fullmatch(text):
+        raise ConfigError(f"{called} {text!r} must be numbers of shards, as 2 or 0-3, from 0 to {count - 1}")
+    found: set[int] = set()
+    for part in re.split(r"[ ,]+", text):
+        low, _, high = part.partition("-")
+        last = int(high or low)
+        if int(low) > last or last >= count:
+            raise ConfigError(
+                f"{called} {text!r} names shards that do not exist: there are {count}, from 0 to {count - 1}"
+            )
+        found.update(range(int(low), last + 1))
+    return sorted(found)
+
+
+def here(config: Config) -> list[int]:
+    """The shards that run on this machine."""
+    return numbers_of(config.shard, config.shards, "shard") if config.shard else list(range(config.shards))
+
+
+def elsewhere(config: Config) -> dict[int, tuple[str, int]]:
+    """Host and first port of the machines on which other shards are reached, by shard; raises ConfigError."""
+    found: dict[int, tuple[str, int]] = {}
+    for each in config.announce:
+        shards, _, address = each.partition("=")
+        host, colon, port = address.rpartition(":")
+        is_port = port.isdecimal() and port.isascii() and 0 < int(port) <= PORT_MAX - config.shards + 1
+        if not (host and colon and is_port) or NO_HOST.intersection(host):
+            raise ConfigError(
+                f"announce {each!r} must be SHARDS=HOST:PORT, as 4-7=b.example.net:6379: shard k is reached at PORT + k"
+            )
+        for number in numbers_of(shards, config.shards, f"announce {each!r}:"):
+            if number in found:
+                raise ConfigError(f"announce names shard {number} twice: give one address for each shard")
+            found[number] = split_address(address)
+    return found
+
+
+def own_host(config: Config) -> str:
+    """The host at which clients reach the shards of this machine; empty if no setting tells."""
+    host = config.announce_host or config.bind
+    return "" if host in WILDCARDS else host.strip("[]")
+
+
+def replication_host(config: Config) -> str:
+    """The host at which other regions reach these shards; empty if they use the one that they know already."""
+    if config.announce_host:
+        return config.announce_host.strip("[]")
+    unknown = config.replication_bind in WILDCARDS or is_loopback(config.replication_bind)
+    return "" if unknown else config.replication_bind
+
+
+def validate_shards(config: Config) -> None:
+    """Raise ConfigError for what cannot work."""
+    if not 1 <= config.shards <= SHARDS_MAX:
+        raise ConfigError(f"shards {config.shards} must be between 1 and {SHARDS_MAX}")
+    if config.shards == 1:
+        for name, given in (("shard", config.shard), ("announce", config.announce)):
+            if given:
+                raise ConfigError(f"{name} belongs to a region of several shards: give --shards too")
+        return
+    if config.oci_port is not None:
+        raise ConfigError(
+            "oci-port does not work with more than one shard yet: found a cluster of one shard for clients of OCI"
+        )
+    _validate_ranges(config)
+    told, running = elsewhere(config), here(config)
+    if not own_host(config) and any(number not in told for number in running):
+        raise ConfigError(
+            f"bind {config.bind} does not say where clients are sent: give the name of this machine as --announce-host"
+        )
+    unknown = [number for number in range(config.shards) if number not in told and number not in running]
+    if unknown:
+        raise ConfigError(
+            f"shard {unknown[0]} runs elsewhere, and nothing says where: give --announce {unknown[0]}=HOST:PORT"
+        )
+
+
+def _validate_ranges(config: Config) -> None:
+    """Each port is the first of as many as there are shards."""
+    listeners = listeners_of(config)
+    for each in listeners:
+        if each.port == 0 and each.setting in ("port", "tls-port", "replication-port"):
+            raise ConfigError(f"{each.setting} 0 does not work with shards, which are reached at known ports: give one")
+        if each.port + config.shards - 1 > PORT_MAX:
+            raise ConfigError(f"{range_of(each, config.shards)} exceed {PORT_MAX}: give a lower one")
+    for one, other in combinations(listeners, 2):
+        same = one.bind == other.bind or {one.bind, other.bind} & WILDCARDS
+        if one.port and other.port and same and abs(one.port - other.port) < config.shards:
+            raise ConfigError(
+                f"{range_of(one, config.shards)} and {range_of(other, config.shards)} overlap: each shard has a port of"
+                " each kind, so give others"
+            )
+
+
+def range_of(listener: Listener, count: int) -> str:
+    return f"the {listener.setting}s {listener.port} to {listener.port + count - 1}"
