@@ -253,8 +253,12 @@ def demand_runs(group: Group, tree: EntryTree, gone: set[EntryId]) -> None:
 
 def reads_first(argv: list[bytes]) -> bool:
     """True for new entries of one stream: they are read before anything is noted."""
-    one = argv[-1] == b">" and argv[-3].upper() == b"STREAMS"
-    return one and not any(len(word) == len(CLAIM) and word.upper() == CLAIM for word in argv[4:-3])
+    if argv[-1] != b">" or argv[-3].upper() != b"STREAMS":
+        return False
+    for word in argv[4:-3]:
+        if len(word) == len(CLAIM) and word.upper() == CLAIM:
+            return False
+    return True
 
 
 def history(stream: Stream, group: Group, after: EntryId, limit: int, consumer: bytes) -> None:

@@ -69,9 +69,11 @@ class Errands:
         if not reads.on or block_reads is None:
             work()
             return True
-        if self.awaits(name):
-            return False
-        held = self._pop_held(name, is_patient) if self._waiting else {}
+        held: dict[BlockHandle, bytes] = {}
+        if self._waiting:
+            if self.awaits(name):
+                return False
+            held = self._pop_held(name, is_patient)
         reads.begin(held)
         try:
             work()

@@ -406,11 +406,15 @@ class Replica:
         key, name = dirty
         stream = self.keyspace.known(key)
         group = None if stream is None else stream.groups.get(name)
-        if self.reads.may_wait and stream is not None and group is not None:
-            demand_blocks(named_blocks(stream, group.look_for_runs(stream.trees, self.exact_intervals_max)))
-        runs = {} if stream is None or group is None else group.new_runs(stream.trees, self.exact_intervals_max)
+        if stream is None or group is None:
+            self.changed.forget_dirty(dirty)
+            return
+        runs = group.look_for_runs(stream.trees, self.exact_intervals_max)
+        if self.reads.may_wait:
+            demand_blocks(named_blocks(stream, runs))
+        group.settle(runs, self.exact_intervals_max)
         self.changed.forget_dirty(dirty)
-        if runs and group is not None:
+        if runs:
             self._acknowledge_runs(key, name, group.creates, runs)
             self.changed.forget_dirty(dirty)
 

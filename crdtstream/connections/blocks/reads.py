@@ -95,6 +95,8 @@ class BlockReads:
 
     def drain_held(self, client_id: int) -> dict[BlockHandle, bytes]:
         """What was read for the client's request, which runs now."""
+        if not self._of_client:
+            return {}
         block_read = self._of_client.pop(client_id, None)
         return {} if block_read is None else block_read.held
 
