@@ -13,8 +13,10 @@ from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import Context, Reply
 from crdtstream.core.effects import Key
+from crdtstream.core.groups.group import Group
 from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.names.duplicates import acknowledge_lost
+from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import EntryId, id_below
 from crdtstream.core.values.intervals import Interval
 from crdtstream.protocols import replies
@@ -27,6 +29,8 @@ def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if stream is None or group is None:
         return replies.ZERO
     ids = arguments.parse_entry_ids(argv, 3)
+    if context.replica.reads.may_wait:
+        demand_acknowledged(stream, group, ids)
     dropped, acknowledged = group.pending.find(ids)
     if group.rules.exact and acknowledged < len(ids):
         acknowledged += len(acknowledge_unread(context, key, argv[2], ids))
@@ -36,6 +40,16 @@ def xack(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if acknowledged:
         context.replica.record_for(stream, group, PendingDropped(key, argv[2], dropped))
     return replies.integer(acknowledged)
+
+
+def demand_acknowledged(stream: Stream, group: Group, ids: list[EntryId]) -> None:
+    """Have the blocks read of these entries, where an XACK looks at them: acknowledgements are exact, or entries have
+    names.
+    """
+    if group.rules.exact or stream.producers is not None:
+        register = None if stream.producers is None else stream.producers.register
+        survivors = [] if register is None else [add.entry_id for one in ids for add in register.survivors_of(one)]
+        stream.demand(sorted({*ids, *survivors}))
 
 
 def acknowledge_unread(context: Context, key: Key, name: bytes, ids: list[EntryId]) -> list[EntryId]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from crdtstream.commands import arguments
+from crdtstream.commands.acknowledging import demand_acknowledged
 from crdtstream.commands.adding import TrimOptions, parse_add, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF
 from crdtstream.commands.claiming import live_rows
@@ -51,11 +52,18 @@ def foresee(context: Context, client: Client, command: Command, argv: list[bytes
             foresight(context, client, argv)
         except CommandError:
             return  # the command says so itself
-    if context.replica.changed.dirty and (command.name not in OF_READERS or writes_letters(context, client, argv)):
+    if context.replica.changed.dirty and may_have_effects(context, client, command, argv):
         # The first effect on a key is what its groups acknowledge, for which blocks may be missing, too.
         for key in dict.fromkeys([key for key, _ in context.replica.changed.dirty]):
             if key[1] in argv or command.name in OF_READERS:
                 context.replica.acknowledge_key(key)
+
+
+def may_have_effects(context: Context, client: Client, command: Command, argv: list[bytes]) -> bool:
+    """False for what readers of groups do, unless that makes dead letters. An XACK makes none."""
+    if command.name in OF_READERS:
+        return command.name != "xack" and writes_letters(context, client, argv)
+    return True
 
 
 def writes_letters(context: Context, client: Client, argv: list[bytes]) -> bool:
@@ -76,6 +84,8 @@ def foresee_all(context: Context, client: Client, requests: list[tuple[Command, 
             if command.name in ("xack", "xackdel"):
                 runs_behind(context, client, argv)
             name_ids(context, client, command, argv)
+            if command.name == "xack":
+                acknowledging_named(context, client, argv)
             foresee(context, client, command, argv)
         elif command.name == "dump":
             copying(context, client, argv)
@@ -253,12 +263,8 @@ def demand_runs(group: Group, tree: EntryTree, gone: set[EntryId]) -> None:
 
 def reads_first(argv: list[bytes]) -> bool:
     """True for new entries of one stream: they are read before anything is noted."""
-    if argv[-1] != b">" or argv[-3].upper() != b"STREAMS":
-        return False
-    for word in argv[4:-3]:
-        if len(word) == len(CLAIM) and word.upper() == CLAIM:
-            return False
-    return True
+    one = argv[-1] == b">" and argv[-3].upper() == b"STREAMS"
+    return one and not any(len(word) == len(CLAIM) and word.upper() == CLAIM for word in argv[4:-3])
 
 
 def history(stream: Stream, group: Group, after: EntryId, limit: int, consumer: bytes) -> None:
@@ -271,15 +277,11 @@ def releasing(context: Context, client: Client, argv: list[bytes]) -> None:
     demand(context, client, argv[1], NackOptions(argv).ids)
 
 
-def acknowledging_names(context: Context, client: Client, argv: list[bytes]) -> None:
-    """XACK looks at entries only where acknowledgements are exact, or entries have names."""
+def acknowledging_named(context: Context, client: Client, argv: list[bytes]) -> None:
+    """What an XACK asks for itself when it is no part of a transaction."""
     pair = found(context, (client.database, argv[1]), argv[2])
-    if pair is None or not (pair[1].rules.exact or pair[0].producers is not None):
-        return
-    ids, producers = arguments.parse_entry_ids(argv, 3), pair[0].producers
-    register = None if producers is None else producers.register
-    survivors = [] if register is None else [add.entry_id for one in ids for add in register.survivors_of(one)]
-    pair[0].demand(sorted({*ids, *survivors}))
+    if pair is not None:
+        demand_acknowledged(*pair, arguments.parse_entry_ids(argv, 3))
 
 
 def swapping(context: Context, client: Client, argv: list[bytes]) -> None:
@@ -306,7 +308,6 @@ FORESIGHTS: Final[dict[str, Foresight]] = {
     "xclaim": claiming,
     "xautoclaim": autoclaiming,
     "xreadgroup": group_reading,
-    "xack": acknowledging_names,
     "xnack": releasing,
     "swapdb": swapping,
     "xgroup|delconsumer": deleting_consumer,
