@@ -412,7 +412,7 @@ class Replica:
         runs = group.look_for_runs(stream.trees, self.exact_intervals_max)
         if self.reads.may_wait:
             demand_blocks(named_blocks(stream, runs))
-        group.settle(runs, self.exact_intervals_max)
+        group.record_new_runs(runs, self.exact_intervals_max)
         self.changed.forget_dirty(dirty)
         if runs:
             self._acknowledge_runs(key, name, group.creates, runs)

@@ -227,10 +227,10 @@ class Group:
         with so many runs, none is added above the first pending entry before gaps close.
         """
         runs = self.look_for_runs(trees, exact_max)
-        self.settle(runs, exact_max)
+        self.record_new_runs(runs, exact_max)
         return runs
 
-    def settle(self, runs: dict[int, list[Interval]], exact_max: int) -> None:
+    def record_new_runs(self, runs: dict[int, list[Interval]], exact_max: int) -> None:
         """Note that `look_for_runs` has just found these."""
         self._acknowledged = waiting(self._acknowledged, self.acked, runs, exact_max)
         self._unsettled = {}
