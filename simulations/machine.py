@@ -238,12 +238,17 @@ class Machine:
         return next((client_id for client_id in self.clients if client_id not in self.unanswered), None)
 
     def dot_after(self, argv: list[bytes]) -> Dot:
-        """Return the own origin's last dot; after an XADD that of its entry, which a trim may follow."""
+        """Return the own origin's last dot; after an XADD that of its entry, which a trim may follow. An add by name
+        that leaves no own entry is a repeat, before which acknowledgements may have taken a dot: it has dot 0, which
+        was seen before.
+        """
         applied = self.node.replica.applied
         stream = self.node.replica.keyspace.known((0, argv[1])) if argv[0] == b"XADD" else None
         tree = None if stream is None else stream.trees.get(applied.origin)
         last_id = None if tree is None else tree.last_id()
-        return (applied.origin, applied.counter() if tree is None or last_id is None else tree.counter_of(last_id))
+        if tree is None or last_id is None:
+            return (applied.origin, 0 if argv[0] == b"XADD" and b"IDMP" in argv else applied.counter())
+        return (applied.origin, tree.counter_of(last_id))
 
     def creates_of(self, argv: list[bytes]) -> list[Dot]:
         """Return the create dots under which a read or acknowledgement is made, unless its key is due to expire."""

@@ -12,6 +12,7 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.values.entry_id import STRICT
 from simulations.adversary import draw_world
 from simulations.checkers import run_checked
+from simulations.cluster import Cluster
 from simulations.history import Added, Violation
 from simulations.history_checkers import NoLostWrite
 from simulations.name_oracle import acknowledged_by_name, ids_by_name, strangers_add, survivors, survivors_by_dot
@@ -48,6 +49,24 @@ def test_a_region_whose_damaged_disk_was_replaced_may_add_as_a_stranger() -> Non
     assert not strangers_add(world)
     world.disks_lost.add(1)
     assert strangers_add(world)
+
+
+def test_a_repeat_adds_nothing_though_its_region_acknowledged_before_it() -> None:
+    """The region has no entry of its own; where blocks are spilled, what it had read takes a dot before the add."""
+    cluster = Cluster(2, STRICT, checked=["unique IDs"])
+    named = b"XADD x IDMP p 1 * f v".split()
+    for argv in (named, b"XGROUP CREATE x g 0".split()):
+        cluster.execute(1, argv)
+    cluster.sync()
+    cluster.node(2).replica.reads.on = True
+    before = cluster.node(2).replica.applied.counter()
+    cluster.execute_turn(2, [b"XREADGROUP GROUP g a NOACK STREAMS x >".split(), named])
+    assert cluster.node(2).replica.applied.counter() > before
+    assert [added.region for added in cluster.history.added] == [1]
+    cluster.execute(2, b"XADD x IDMP p 2 * f v".split())
+    cluster.execute(2, b"XADD x IDMP p 2 * f v".split())
+    assert [added.region for added in cluster.history.added] == [1, 2]
+    cluster.checkers["unique IDs"].at_end(cluster)
 
 
 class Writer:
