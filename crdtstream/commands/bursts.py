@@ -1,8 +1,8 @@
 """Bursts of XADD: a pipeline of `XADD key [MAXLEN|MINID [=|~] threshold] * ...` on one key is one operation.
 
 A burst is taken only where nobody can tell: nothing that looks at single commands is on (a transaction, MONITOR,
-keyspace notifications, a slow log of short commands), no client waits for the key or watches it, and no add of it can
-fail. What ends a burst early is left to the command itself.
+keyspace notifications, a slow log of short commands), no client waits for the key or watches it, the shard serves the
+key, and no add of it can fail. What ends a burst early is left to the command itself.
 
 A pipeline is looked at before it is parsed: of a burst that begins there only the first request is, and the fields of
 all go from the input to the block as they are (protocols/alike.py). Requests of a backlog are parsed already, and
@@ -142,6 +142,7 @@ def is_open(context: Context, client: Client, name: bytes) -> bool:
         and client.reply_mode == REPLIES_ON
         and not context.notifications.on
         and not context.monitors
+        and (context.shards is None or context.shards.serves(name))
         and context.slow_log.least_ns >= SLOW_NS_MIN
         and not context.parking.awaits(key)
         and key not in context.watches.by_key

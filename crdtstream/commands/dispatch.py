@@ -1,8 +1,8 @@
 """Dispatch of one request: find its command, reject it if it cannot run now, run it, reply, count.
 
 The checks are made in Redis's order: unknown command, number of arguments, authentication, transaction, rights of the
-user, memory, disk, subscriptions, loading. A rejected request changes nothing and counts as rejected. After MULTI, a
-command that could run is queued instead.
+user, shard of the keys, memory, disk, subscriptions, loading. A rejected request changes nothing and counts as
+rejected. After MULTI, a command that could run is queued instead.
 
 After a write the client's `written_counter` covers everything that the write made here, so that WAIT knows what to wait
 for; a group left dirty by the write may still add one acknowledgement at the end of the turn.
@@ -17,6 +17,7 @@ from typing import Final
 from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.foreseeing import foresee
 from crdtstream.commands.reserve import frees_room, spend_reserve
+from crdtstream.commands.routing import EXEC, RedirectError, require_own_keys
 from crdtstream.commands.table import TABLE
 from crdtstream.connections.access import require_rights
 from crdtstream.connections.acl.log import IN_MULTI, TOP_LEVEL
@@ -30,7 +31,6 @@ from crdtstream.protocols import replies
 from crdtstream.status.availability import Standing
 
 SHOWN_BYTES: Final = 128
-EXEC: Final = "exec"
 NOAUTH = "NOAUTH Authentication required."
 NO_MULTI = "ERR Command not allowed inside a transaction"
 ONLY_LISTENING = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
@@ -65,6 +65,8 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
                 return None
             if not standing.writable:
                 spend_reserve(context, client, command, argv)
+        elif context.shards is not None:
+            require_own_keys(context.shards, client, command, argv)
     except CommandError as error:
         if command is None and is_http(argv):
             return hang_up(context, client)
@@ -154,6 +156,8 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
             writes, denies_oom = transaction.writes, transaction.denies_oom
     if not client.unrestricted:
         require_rights(context, client, command, argv, TOP_LEVEL if transaction is None else IN_MULTI)
+    if context.shards is not None:
+        require_own_keys(context.shards, client, command, argv)
     standing = context.standing
     reserved = frees_room(transaction, command)
     refused = standing.refusal(writes, denies_oom, reserved)
@@ -166,7 +170,11 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
 
 
 def queue_request(context: Context, transaction: Transaction, command: Command, argv: list[bytes]) -> bytes:
-    """Queue a request until EXEC; a transaction has the same size limit as a single request."""
+    """Queue a request until EXEC; a transaction has the same size limit as a single request. One that will fail keeps
+    no more requests, so EXEC does not look at their keys either.
+    """
+    if transaction.refused:
+        return replies.QUEUED
     transaction.queue(command, argv)
     limit = context.limits.query_bytes_max
     if transaction.byte_count <= limit:
@@ -179,13 +187,14 @@ def queue_request(context: Context, transaction: Transaction, command: Command, 
 
 def reject(context: Context, client: Client, command: Command | None, error: CommandError) -> bytes:
     """The reply to a request that was not admitted. An open transaction will fail; it fails at once if EXEC itself is
-    rejected.
+    rejected, and a redirection then reads as that of any request.
     """
     if command is not None:
         context.statistics.tally(command.name).rejected += 1
         if command.name == EXEC:
             context.end_transaction(client)
-            error = CommandError(f"{EXEC_REFUSED} {error.text.removeprefix('ERR ')}")
+            if not isinstance(error, RedirectError):
+                error = CommandError(f"{EXEC_REFUSED} {error.text.removeprefix('ERR ')}")
     if client.transaction is not None:
         client.transaction.refused = True
     return error_reply(context, error)

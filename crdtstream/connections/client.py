@@ -29,7 +29,8 @@ class Client:
     `backlog` holds the requests received after that one, or beyond the client's share of the turn. `farewell` is the
     last reply (empty: none); once it is set, the connection closes as soon as the backlog is done.
 
-    `topics` are the channels, patterns and shard channels that it listens to (subscriptions.py).
+    `topics` are the channels, patterns and shard channels that it listens to (subscriptions.py). `encrypted` is true if
+    it came to the TLS port, so that it is sent to the TLS ports of other shards.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class Client:
         "connected_ms",
         "database",
         "dropped",
+        "encrypted",
         "farewell",
         "id",
         "last_command",
@@ -93,6 +95,7 @@ class Client:
         self.took_ns = 0
         self.closing = False
         self.dropped = False
+        self.encrypted = False
         self.written_counter = 0
         self.transaction: Transaction | None = None
         self.watched: dict[Key, bool] = {}

@@ -254,6 +254,7 @@ class Command:
         "frees",
         "function",
         "group",
+        "has_one_key",
         "help",
         "keys",
         "loading_allowed",
@@ -295,6 +296,8 @@ class Command:
         self.flags = [*flags.split(), "movablekeys"] if keys.keyword else flags.split()
         self.keys = keys
         self.first_key = keys.first
+        # Every request of this command has exactly this one.
+        self.has_one_key = 0 < keys.first == keys.last < abs(arity) and not keys.word
         self.since = since
         self.group = group
         self.summary = summary

@@ -1,7 +1,8 @@
 """The shards of a region: one process each, with a range of hash slots, and where clients reach it.
 
 A region of one shard has no map at all. The hash slots of a shard never change, its address may; then the map gets a
-higher epoch. A shard without a host is one whose address is not known: its hash slots are not served.
+higher epoch. A shard without any port is one whose address is not known: its hash slots are not served. Without a host
+it is where the client is already connected, at another port, as clients understand it.
 
 Reference: `CLUSTER SLOTS` of Redis; the ranges are those of `redis-cli --cluster create`.
 """
@@ -21,6 +22,10 @@ class ShardAddress(NamedTuple):
     host: str
     port: int
     tls_port: int
+
+    def port_for(self, encrypted: bool) -> int:
+        """The port for a client whose connection is like this; one of the other kind if there is no such port."""
+        return (self.tls_port or self.port) if encrypted else (self.port or self.tls_port)
 
 
 class Shard(NamedTuple):

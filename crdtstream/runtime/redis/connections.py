@@ -116,7 +116,8 @@ class Connections:
             return 0
         self._next_id += 1
         self._connections[self._next_id] = connection
-        self.node.connect(self._next_id, peer_name(connection.transport), now_ms())
+        client = self.node.connect(self._next_id, peer_name(connection.transport), now_ms())
+        client.encrypted = connection.is_encrypted()
         return self._next_id
 
     def _refusal(self, transport: asyncio.Transport) -> bytes:

@@ -1,0 +1,60 @@
+"""Which shard a request belongs to: what another one serves is answered MOVED, keys of several hash slots CROSSSLOT.
+
+Dispatch asks here in a region of several shards only. A queued command is looked at like any other, and EXEC with the
+keys of all that it would run, which must have one hash slot. A request without keys runs where it arrives. A range of
+hash slots never changes hands, so a client that waits for a key waits in the right place.
+
+Reference: `getNodeByQuery` and `clusterRedirectClient` of Redis.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from crdtstream.connections.client import Client
+from crdtstream.connections.command import Command
+from crdtstream.connections.context import CommandError
+from crdtstream.connections.shards import ShardMap
+from crdtstream.protocols.hash_slots import hash_slot_of
+
+CROSSSLOT: Final = "CROSSSLOT Keys in request don't hash to the same slot"
+NOT_SERVED: Final = "CLUSTERDOWN Hash slot not served"
+EXEC: Final = "exec"
+
+
+class RedirectError(CommandError):
+    """The request has to be made elsewhere, or cannot be made at all; EXEC replies it as it is."""
+
+
+def require_own_keys(shards: ShardMap, client: Client, command: Command, argv: list[bytes]) -> None:
+    """Raise unless the keys of this request have one hash slot, and this shard serves it."""
+    if client.transaction is not None and command.name == EXEC:
+        names = [name for queued, request in client.transaction.requests for name in names_in(queued, request)]
+    elif command.has_one_key:
+        if shards.serves(argv[command.first_key]):
+            return
+        names = [argv[command.first_key]]
+    else:
+        names = names_in(command, argv)
+    if names:
+        require_one_slot(shards, client, names)
+
+
+def names_in(command: Command, argv: list[bytes]) -> list[bytes]:
+    """The keys by which a request is routed: none if a list of streams has no ID for each, which is then told here."""
+    positions = command.keys.positions(argv)
+    if command.keys.keyword and positions and len(argv) - positions[0] != 2 * len(positions):
+        return []
+    return [argv[at] for at in positions]
+
+
+def require_one_slot(shards: ShardMap, client: Client, names: list[bytes]) -> None:
+    hash_slot = hash_slot_of(names[0])
+    shard = shards.shard_of(hash_slot)
+    port = shard.address.port_for(client.encrypted)
+    if shard.number != shards.own and port == 0:
+        raise RedirectError(NOT_SERVED)
+    if any(hash_slot_of(name) != hash_slot for name in names[1:]):
+        raise RedirectError(CROSSSLOT)
+    if shard.number != shards.own:
+        raise RedirectError(f"MOVED {hash_slot} {shard.address.host}:{port}")
