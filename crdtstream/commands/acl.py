@@ -32,6 +32,10 @@ NO_FILE = (
     "ERR This region is not configured to use an ACL file. Start it with --aclfile FILE to keep users; those of ACL"
     " SETUSER last until it ends."
 )
+SHARED_FILE = (
+    "ERR ACL SAVE is refused, because all shards of a region read one ACL file: change the file, then send ACL LOAD to"
+    " each shard"
+)
 NOT_SAVED = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
 BAD_BITS = (
     "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to"
@@ -220,6 +224,8 @@ def load_text(context: Context, client: Client, text: bytes) -> None:
 
 
 def save(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if context.shards is not None:
+        raise CommandError(SHARED_FILE)
     return request_file(context, client, AclFile(context.users.text()), loads=False)
 
 

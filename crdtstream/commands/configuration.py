@@ -19,6 +19,10 @@ from crdtstream.protocols import replies
 from crdtstream.settings.config import ConfigError, refuse_exposure, validate_limits
 
 WILD = b"*?[\\"
+SHARED_FILE = (
+    "ERR CONFIG REWRITE is refused, because all shards of a region read one settings file: change the file, then send"
+    " SIGHUP to the supervisor"
+)
 
 
 def get(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -113,6 +117,8 @@ class RewriteWaiter(Waiter):
 
 
 def rewrite(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    if context.shards is not None:
+        raise CommandError(SHARED_FILE)
     if not context.settings.config.config_file:
         raise CommandError("ERR The server is running without a config file")
     context.park(RewriteWaiter(client))

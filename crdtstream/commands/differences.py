@@ -207,10 +207,22 @@ DIFFERENCES: Final = (
         "They write entries again.",
     ),
     Difference(
-        ("role", "cluster", "module", "script", "function"),
-        "Every region is a master without replicas; there are no cluster mode, no modules and no scripts. `MODULE"
-        " LOADEX`, `SCRIPT DEBUG`, `FUNCTION DUMP` and `FUNCTION RESTORE` are unknown.",
+        ("role", "module", "script", "function"),
+        "Every region is a master without replicas; there are no modules and no scripts. `MODULE LOADEX`,"
+        " `SCRIPT DEBUG`, `FUNCTION DUMP` and `FUNCTION RESTORE` are unknown.",
         "Regions are linked by their own protocol, and scripts would need a bound on time and memory.",
+    ),
+    Difference(
+        ("cluster",),
+        "Subcommands that would change the cluster are refused and say why; `SLOT-STATS` is refused, too. All shards"
+        " have the epoch of the map, the port of the bus is 0, and there are no links. A region of one shard has no"
+        " cluster mode.",
+        "Hash slots are fixed when a cluster is founded, the supervisor writes the map, and shards have no bus.",
+    ),
+    Difference(
+        ("acl", "config"),
+        "In a region of several shards `ACL SAVE` and `CONFIG REWRITE` are refused.",
+        "All shards read the same files.",
     ),
     Difference(
         ("xinfo",),

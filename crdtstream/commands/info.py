@@ -55,7 +55,7 @@ def server_fields(context: Context) -> list[Field]:
         ("crdtstream_version", __version__),
         ("crdtstream_commit", about.commit),
         ("crdtstream_commit_date", about.commit_date),
-        ("redis_mode", "standalone"),
+        ("redis_mode", "standalone" if context.shards is None else "cluster"),
         ("arch_bits", 64),
         ("process_id", about.process_id),
         ("run_id", about.run_id),
@@ -396,7 +396,7 @@ def error_fields(context: Context) -> list[Field]:
 
 
 def cluster_fields(context: Context) -> list[Field]:
-    return [("cluster_enabled", 0)]
+    return [("cluster_enabled", int(context.shards is not None))]
 
 
 def keyspace_fields(context: Context) -> list[Field]:

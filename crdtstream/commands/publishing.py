@@ -1,9 +1,10 @@
 """PUBLISH, SUBSCRIBE and their kin: messages between the clients of one region.
 
-A message reaches the clients of this region and no others: it is neither logged nor replicated. Shard channels are
-channels with a space of names of their own. A client that subscribes in protocol 2 may only subscribe, unsubscribe,
-PING, QUIT and RESET until it has no subscription left (dispatch.py); in protocol 3 messages are push data, and it may
-do anything.
+A message reaches the clients of this region and no others: it is neither logged nor replicated. With several shards it
+goes from the one that it was published in to the others (`Ready.published`), except for a shard channel's. Shard
+channels are channels with a space of names of their own. A client that subscribes in protocol 2 may only subscribe,
+unsubscribe, PING, QUIT and RESET until it has no subscription left (dispatch.py); in protocol 3 messages are push data,
+and it may do anything.
 
 Each subscription is confirmed on its own, even while CLIENT REPLY is off. A message goes out after the reply to the
 command that published it.
@@ -30,6 +31,9 @@ from crdtstream.protocols import replies
 
 
 def publish(context: Context, client: Client, argv: list[bytes]) -> Reply:
+    """As in Redis Cluster, other shards hear of it, and their listeners are not counted."""
+    if context.shards is not None:
+        context.pubsub.published.append((argv[1], argv[2]))
     return replies.integer(context.pubsub.publish(argv[1], argv[2]))
 
 

@@ -80,7 +80,7 @@ def require_copyable(context: Context, stream: Stream) -> None:
 
 
 def copy(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    database, replace = copy_options(client, argv)
+    database, replace = copy_options(context, client, argv)
     source, target = (client.database, argv[1]), (database, argv[2])
     if source == target:
         raise CommandError(SAME)
@@ -105,7 +105,9 @@ def copy_with_groups(context: Context, stream: Stream, target: Key) -> None:
 
 def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """MOVE key database."""
-    source, target = (client.database, argv[1]), (database_of(argv[2]), argv[1])
+    if context.shards is not None:
+        raise CommandError("ERR MOVE is not allowed in cluster mode")
+    source, target = (client.database, argv[1]), (database_of(context, argv[2]), argv[1])
     if source == target:
         raise CommandError(SAME)
     stream = context.replica.keyspace.find(source)
@@ -123,6 +125,8 @@ def move_to_database(context: Context, client: Client, argv: list[bytes]) -> Rep
 
 def swap_databases(context: Context, client: Client, argv: list[bytes]) -> Reply:
     """SWAPDB index1 index2."""
+    if context.shards is not None:
+        raise CommandError("ERR SWAPDB is not allowed in cluster mode")
     one = integer(argv[1], "ERR invalid first DB index")
     other = integer(argv[2], "ERR invalid second DB index")
     if not (0 <= one < DATABASES and 0 <= other < DATABASES):
@@ -186,7 +190,7 @@ def free_name(replica: Replica, key: Key) -> Key:
     return (key[0], name)
 
 
-def copy_options(client: Client, argv: list[bytes]) -> tuple[int, bool]:
+def copy_options(context: Context, client: Client, argv: list[bytes]) -> tuple[int, bool]:
     """`[DB database] [REPLACE]`."""
     database, replace = client.database, False
     at = 3
@@ -196,18 +200,19 @@ def copy_options(client: Client, argv: list[bytes]) -> tuple[int, bool]:
             replace = True
         elif word == b"DB" and at + 1 < len(argv):
             at += 1
-            database = database_of(argv[at])
+            database = database_of(context, argv[at])
         else:
             raise CommandError(SYNTAX_ERROR)
         at += 1
     return database, replace
 
 
-def database_of(text: bytes) -> int:
+def database_of(context: Context, text: bytes) -> int:
+    """The number of a database; with several shards there is only the first one."""
     database = integer(text)
     if not -I32_MAX - 1 <= database <= I32_MAX:
         raise CommandError(NO_INT)
-    if not 0 <= database < DATABASES:
+    if not 0 <= database < (DATABASES if context.shards is None else 1):
         raise CommandError(NO_DATABASE)
     return database
 

@@ -41,6 +41,8 @@ def echo(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def select(context: Context, client: Client, argv: list[bytes]) -> Reply:
     database = integer(argv[1])
+    if database != 0 and context.shards is not None:
+        raise CommandError("ERR SELECT is not allowed in cluster mode")
     if not 0 <= database < DATABASES:
         raise CommandError("ERR DB index is out of range")
     client.database = database
@@ -107,7 +109,7 @@ def hello(context: Context, client: Client, argv: list[bytes]) -> Reply:
     if name is not None:
         client.name = name
     client.protocol = protocol
-    return greeting(client)
+    return greeting(context, client)
 
 
 def hello_options(argv: list[bytes]) -> tuple[list[bytes], bytes | None]:
@@ -139,7 +141,7 @@ def printable(text: bytes) -> bool:
     return all(b"!"[0] <= byte <= b"~"[0] for byte in text)
 
 
-def greeting(client: Client) -> bytes:
+def greeting(context: Context, client: Client) -> bytes:
     items = [
         replies.bulk(b"server"),
         replies.bulk(b"redis"),
@@ -150,7 +152,7 @@ def greeting(client: Client) -> bytes:
         replies.bulk(b"id"),
         replies.integer(client.id),
         replies.bulk(b"mode"),
-        replies.bulk(b"standalone"),
+        replies.bulk(b"standalone" if context.shards is None else b"cluster"),
         replies.bulk(b"role"),
         replies.bulk(b"master"),
         replies.bulk(b"modules"),

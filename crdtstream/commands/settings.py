@@ -82,6 +82,9 @@ WITHOUT_EFFECT = {
     "tcp-backlog": "511",
 }
 
+# What a region of several shards shows otherwise.
+IN_A_SHARD = {"cluster-enabled": "yes", "databases": "1"}
+
 
 class SettingError(ValueError):
     """The reason why a setting cannot have a value."""
@@ -107,6 +110,8 @@ class Setting:
 
     def shown(self, context: Context) -> str:
         if not self.field:
+            if context.shards is not None and self.name in IN_A_SHARD:
+                return IN_A_SHARD[self.name]
             return context.settings.harmless.get(ALIASES.get(self.name, self.name), self.value)
         value = getattr(context.settings.limits if self.of_limits else context.settings.config, self.field)
         if self.field == "clients_max":

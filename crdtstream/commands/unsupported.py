@@ -1,9 +1,9 @@
-"""CLUSTER, MODULE, SCRIPT, FUNCTION: what a server answers that has no cluster, no modules and no scripts.
+"""MODULE, SCRIPT, FUNCTION: what a server answers that has no modules and no scripts.
 
 Tools ask all this when they connect, or before they start over with an empty server. They get the answers of a Redis
 that has nothing of it. What would bring something of it here is refused.
 
-Reference: `cluster.c`, `module.c`, `eval.c` and `functions.c` of Redis.
+Reference: `module.c`, `eval.c` and `functions.c` of Redis.
 """
 
 from __future__ import annotations
@@ -13,19 +13,13 @@ from crdtstream.connections.command import Command, Function, help_row
 from crdtstream.connections.context import CommandError, Context, Reply, shown
 from crdtstream.protocols import replies
 
-NO_CLUSTER = "ERR This instance has cluster support disabled"
 NO_MODULES = (
     'ERR MODULE command not allowed. If the enable-module-command option is set to "local", you can run it from a local'
     " connection, otherwise you need to set this option in the configuration file, and then restart the server."
 )
 NO_SCRIPTS = "ERR this server stores streams only, it has no scripts"
 NOT_BUSY = "NOTBUSY No scripts in execution right now."
-REFUSED = "Refused: there is no cluster mode."
 MODES = (b"ASYNC", b"SYNC")
-
-
-def no_cluster(context: Context, client: Client, argv: list[bytes]) -> Reply:
-    raise CommandError(NO_CLUSTER)
 
 
 def nothing(context: Context, client: Client, argv: list[bytes]) -> Reply:
@@ -85,52 +79,6 @@ def no_library(context: Context, client: Client, argv: list[bytes]) -> Reply:
 # Subcommand, what answers it, arity, flags, version, syntax. The texts of a table follow it: for each subcommand its
 # summary, then the lines of HELP, word for word.
 UnsupportedRow = tuple[str, Function, int, str, str, str]
-CLUSTER: list[UnsupportedRow] = [
-    ("addslots", no_cluster, -3, "admin stale no_async_loading", "3.0.0", "slot#..."),
-    ("addslotsrange", no_cluster, -4, "admin stale no_async_loading", "7.0.0", "range:(start-slot# end-slot#)..."),
-    ("bumpepoch", no_cluster, 2, "admin stale no_async_loading", "3.0.0", ""),
-    ("count-failure-reports", no_cluster, 3, "admin stale", "3.0.0", "node-id"),
-    ("countkeysinslot", no_cluster, 3, "stale", "3.0.0", "slot#"),
-    ("delslots", no_cluster, -3, "admin stale no_async_loading", "3.0.0", "slot#..."),
-    ("delslotsrange", no_cluster, -4, "admin stale no_async_loading", "7.0.0", "range:(start-slot# end-slot#)..."),
-    ("failover", no_cluster, -2, "admin stale no_async_loading", "3.0.0", "[options:<FORCE | TAKEOVER>]"),
-    ("flushslots", no_cluster, 2, "admin stale no_async_loading", "3.0.0", ""),
-    ("forget", no_cluster, 3, "admin stale no_async_loading", "3.0.0", "node-id"),
-    ("getkeysinslot", no_cluster, 4, "stale", "3.0.0", "slot# count#"),
-    ("help", no_cluster, 2, "loading stale", "5.0.0", ""),
-    ("info", no_cluster, 2, "stale", "3.0.0", ""),
-    ("keyslot", no_cluster, 3, "stale", "3.0.0", "key-name"),
-    ("links", no_cluster, 2, "stale", "7.0.0", ""),
-    ("meet", no_cluster, -4, "admin stale no_async_loading", "3.0.0", "ip port# [cluster-bus-port#@4.0.0]"),
-    ("myid", no_cluster, 2, "stale", "3.0.0", ""),
-    ("myshardid", no_cluster, 2, "stale", "7.2.0", ""),
-    ("nodes", no_cluster, 2, "stale", "3.0.0", ""),
-    ("replicas", no_cluster, 3, "admin stale", "5.0.0", "node-id"),
-    ("replicate", no_cluster, 3, "admin stale no_async_loading", "3.0.0", "node-id"),
-    ("reset", no_cluster, -2, "admin noscript stale", "3.0.0", "[reset-type:<HARD | SOFT>]"),
-    ("saveconfig", no_cluster, 2, "admin stale no_async_loading", "3.0.0", ""),
-    ("set-config-epoch", no_cluster, 3, "admin stale no_async_loading", "3.0.0", "config-epoch#"),
-    (
-        "setslot",
-        no_cluster,
-        -4,
-        "admin stale no_async_loading",
-        "3.0.0",
-        "slot# subcommand:<IMPORTING importing=node-id | MIGRATING migrating=node-id | NODE node=node-id | STABLE>",
-    ),
-    ("shards", no_cluster, 2, "loading stale", "7.0.0", ""),
-    ("slaves", no_cluster, 3, "admin stale", "3.0.0", "node-id"),
-    (
-        "slot-stats",
-        no_cluster,
-        -4,
-        "loading stale",
-        "8.2.0",
-        "filter:<SLOTSRANGE slotsrange:(start-slot# end-slot#) |"
-        " ORDERBY orderby:(metric [LIMIT limit#] [order:<ASC | DESC>])>",
-    ),
-    ("slots", no_cluster, 2, "loading stale", "3.0.0", ""),
-]
 MODULE: list[UnsupportedRow] = [
     ("list", nothing, 2, "admin noscript", "4.0.0", ""),
     ("load", no_modules, -3, "admin noscript no_async_loading", "4.0.0", "path [arg...]"),
@@ -263,28 +211,10 @@ def container(
     )
 
 
-def refused(name: str, flags: str) -> Command:
-    return Command(
-        name,
-        no_cluster,
-        arity=1,
-        flags=flags,
-        categories="connection",
-        since="3.0.0",
-        group="cluster",
-        summary=REFUSED,
-    )
-
-
-CLUSTER_COMMANDS = [subcommand("cluster", row, REFUSED, []) for row in CLUSTER]
 MODULE_COMMANDS = with_help("module", "5.0.0", MODULE, MODULE_TEXTS)
 SCRIPT_COMMANDS = with_help("script", "5.0.0", SCRIPT, SCRIPT_TEXTS)
 FUNCTION_COMMANDS = with_help("function", "7.0.0", FUNCTION, FUNCTION_TEXTS)
 COMMANDS: list[Command] = [
-    container("cluster", "cluster", "3.0.0", "A container for Redis Cluster commands.", CLUSTER_COMMANDS),
-    refused("readonly", "loading stale fast"),
-    refused("readwrite", "loading stale fast"),
-    refused("asking", "fast"),
     container("module", "server", "4.0.0", "A container for module commands.", MODULE_COMMANDS),
     container("script", "scripting", "2.6.0", "A container for Lua scripts management commands.", SCRIPT_COMMANDS),
     container(

@@ -28,12 +28,14 @@ Listeners = dict[int, Client]
 class Subscriptions:
     """The subscriptions of one region's clients, and the messages that are due to them."""
 
-    __slots__ = ("_by_name", "_tokens", "messages")
+    __slots__ = ("_by_name", "_tokens", "messages", "published")
 
     def __init__(self) -> None:
         self._by_name: list[dict[bytes, Listeners]] = [{} for _ in KINDS]
         self._tokens: dict[bytes, list[Token]] = {}
         self.messages: list[tuple[Client, bytes]] = []
+        # What other shards of this region have to hear; the node takes it at the end of the turn.
+        self.published: list[tuple[bytes, bytes]] = []
 
     def add(self, client: Client, kind: int, name: bytes) -> None:
         if name not in client.topics[kind]:
@@ -101,6 +103,11 @@ class Subscriptions:
         taken = self.messages
         self.messages = []
         return [(client, message) for client, message in taken if not client.closing]
+
+    def drain_published(self) -> list[tuple[bytes, bytes]]:
+        taken = self.published
+        self.published = []
+        return taken
 
     def check(self) -> None:
         assert self._tokens.keys() == self._by_name[PATTERN].keys(), "patterns and their tokens differ"

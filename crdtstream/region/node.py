@@ -171,7 +171,8 @@ class Node:
         self._close_turn()
         self.turn.cut()
         self.turn.add(codec.STOP, b"")
-        return Ready(self.turn.end(), self.outputs.drain(), sorted(self.context.clients))
+        published = self.context.pubsub.drain_published()
+        return Ready(self.turn.end(), self.outputs.drain(), sorted(self.context.clients), published=published)
 
     # Checkpoints
 
@@ -328,6 +329,10 @@ class Node:
         """Call before `start` in a region of several shards, and whenever the epoch of their map has risen."""
         self.context.shards = shard_map
 
+    def receive_published(self, channel: bytes, message: bytes) -> None:
+        """A client of another shard of this region published this; it goes out when the turn ends."""
+        self.context.pubsub.publish(channel, message)
+
     def config_rewritten(self, failure: str) -> None:
         """The settings were written to their file, or the reason why not; the clients that wait for it are told."""
         self.context.requests.rewritten(failure)
@@ -446,9 +451,10 @@ class Node:
             self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
         closing = self.serving.drain_closing() if self.context.leaving else []
-        if not records and not replies and not closing and not self.serving.is_behind():
+        published = self.context.pubsub.drain_published() if self.context.shards is not None else None
+        if not records and not replies and not closing and not published and not self.serving.is_behind():
             return None
-        return Ready(records, replies, closing, self._is_urgent())
+        return Ready(records, replies, closing, self._is_urgent(), published)
 
     def _is_urgent(self) -> bool:
         """True if the state was replaced or members changed: an admission waits until such a change is durable."""
