@@ -114,11 +114,13 @@ class Bench:
         before: Region | None = None,
         bulk: bool = False,
         oci_port: int = 0,
+        hot_bytes_max: int = 0,
     ) -> Region:
         """Start a region. Region 1 is the one that is measured and profiled; `before` is an ended region that is
-        started again.
+        started again, with its `hot_bytes_max`.
         """
         region = before or self._new_region(number, bulk)
+        region.hot_bytes_max = region.hot_bytes_max or hot_bytes_max
         region.begin(peers, fsync, oci_port)
         if self._profile is not None and number == 1:
             self._profiled_id = region.pid

@@ -34,9 +34,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.bench import Node, find_node, memory_field
-from benchmarks.load.driver import fields
-from benchmarks.load.loads import Driver, Exchanges, drive
-from benchmarks.load.wire import Connection, command
+from benchmarks.load.loads import Exchanges, drive
+from benchmarks.load.repeated import WRITERS, entries_in, stream_steps
+from benchmarks.load.wire import Connection
 from benchmarks.report.figures import percentile
 from benchmarks.servers import EVERYSEC, BenchmarkError, Region, region_in
 from crdtstream.processes.launching import Launcher
@@ -46,10 +46,6 @@ from crdtstream.processes.waiting import until
 ENTRIES, STREAMS = "entries", "streams"
 SMALLEST = {ENTRIES: 1_000, STREAMS: 1}
 STEP = 10
-WRITERS = 8
-DEPTH = 128
-# Of so many steps, repeated, a connection's load consists: far more entries than a block has.
-DISTINCT_STEPS = 64
 # Filled between two rests, so that what is not packed yet takes little beside what is.
 AT_ONCE = {ENTRIES: 10_000_000, STREAMS: 1_000_000}
 MORE = 200_000
@@ -61,7 +57,6 @@ SETTLE_S = 1.5
 VOLUME_PART = 0.8
 
 progress = Console(stderr=True)
-Steps = list[tuple[bytes, int]]
 Spans = list[tuple[int, int]]
 
 
@@ -74,35 +69,6 @@ class Point:
     spills: bool
     left_out: str = ""
     figures: dict[str, float] = field(default_factory=dict)
-
-
-# What is written
-
-
-def entry_steps(key: str, count: int, seed: int) -> Steps:
-    """Add so many entries to a stream; requests are made once and sent repeatedly."""
-    generator = random.Random(seed)
-    few = min(count, DISTINCT_STEPS * DEPTH)
-    requests = [command("XADD", key, "*", *fields("16-byte", generator)) for _ in range(few)]
-    distinct = steps_of(requests)
-    passes, rest = divmod(count, len(requests)) if requests else (0, 0)
-    return distinct * passes + steps_of(requests[:rest])
-
-
-def stream_steps(names: Sequence[str], seed: int) -> Steps:
-    """Add one entry to each of these streams."""
-    generator = random.Random(seed)
-    return steps_of([command("XADD", name, "*", *fields("16-byte", generator)) for name in names])
-
-
-def steps_of(requests: Sequence[bytes]) -> Steps:
-    pieces = [requests[begin : begin + DEPTH] for begin in range(0, len(requests), DEPTH)]
-    return [(b"".join(piece), 2 * len(piece)) for piece in pieces]
-
-
-def parted(total: int) -> list[int]:
-    """Divide a number among the writers."""
-    return [total // WRITERS + (writer < total % WRITERS) for writer in range(WRITERS)]
 
 
 # One region
@@ -142,18 +108,27 @@ class Measured:
         for begin in range(0, self.point.count, at_once):
             began_ms = int(time.time() * 1000)
             self._fill_some(begin, min(at_once, self.point.count - begin))
-            self.spans.append((began_ms, int(time.time() * 1000)))
+            self.spans.append(self._span(began_ms))
             self._rest()
+
+    def _span(self, began_ms: int) -> tuple[int, int]:
+        """The milliseconds of the first entry since then and of the last one."""
+        with Connection(self.region.port) as connection:
+            connection.send("XRANGE", "stream:0", began_ms, "+", "COUNT", 1)
+            first, _ = connection.entries()
+            connection.send("XREVRANGE", "stream:0", "+", "-", "COUNT", 1)
+            last, _ = connection.entries()
+        low, high = [int(ids[0].split(b"-")[0]) if ids else began_ms for ids in (first, last)]
+        return low, max(low, high)
 
     def _fill_some(self, begin: int, count: int) -> None:
         if self.point.kind == ENTRIES:
-            scripts = [entry_steps(f"stream:{writer}", each, writer) for writer, each in enumerate(parted(count))]
+            load = entries_in(self.region.port, [f"stream:{writer}" for writer in range(WRITERS)], count)
         else:
             names = [f"stream:{number}" for number in range(begin, begin + count)]
             scripts = [stream_steps(names[writer::WRITERS], writer) for writer in range(WRITERS)]
-        with Driver(Exchanges(self.region.port, [steps for steps in scripts if steps], count, by_lines=True)) as driver:
-            driver.start()
-            driver.finish()
+            load = Exchanges(self.region.port, [steps for steps in scripts if steps], count, by_lines=True)
+        drive(self.region, load)
 
     def _rest(self) -> None:
         """Wait until nothing is left to pack, or little enough is in memory."""
@@ -236,8 +211,7 @@ class Measured:
             raise BenchmarkError(f"{self.region} had {entries} entries in its first streams, and has {found}")
 
     def _add_more(self) -> float:
-        scripts = [entry_steps("more", each, writer) for writer, each in enumerate(parted(MORE))]
-        return drive(self.region, Exchanges(self.region.port, scripts, MORE, by_lines=True)).rate
+        return drive(self.region, entries_in(self.region.port, ["more"], MORE)).rate
 
 
 # The curves

@@ -34,6 +34,8 @@ class Scale:
     consumed_entries: int
     tail_reads: int
     longest_entries: int
+    cold_entries: int
+    cold_reads: int
     lag_s: float
     stall_s: float
     scan_s: float
@@ -78,6 +80,8 @@ def scale_of(factor: float, repetitions: int = 1) -> Scale:
         consumed_entries=count(100_000, 500),
         tail_reads=count(20_000, 40),
         longest_entries=count(10_000_000, 1_000),
+        cold_entries=count(500_000, 10_000),
+        cold_reads=count(10_000, 200),
         lag_s=seconds(20.0, 0.5),
         stall_s=seconds(10.0, 0.5),
         scan_s=seconds(10.0, 0.5),

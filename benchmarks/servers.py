@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REPLY_S = 120.0
 START_S = 300.0  # under valgrind, on a busy machine
 REGIONS_MAX = 5
+OPEN_BYTES_MAX = 64 << 20  # as by default
 CLUSTER = "bench"
 ALWAYS = "always"
 EVERYSEC = "everysec"
@@ -67,7 +68,11 @@ class Region(Server, RegionProcess):
     def begin(self, peers: tuple[str, ...], fsync: str, oci_port: int = 0) -> None:
         allowed = tuple(range(1, REGIONS_MAX + 1))
         gateway = {"oci_port": oci_port, "oci_limits": "off"} if oci_port else {}
-        spilling = {"hot_bytes_max": self.hot_bytes_max} if self.hot_bytes_max else {}
+        spilling: dict[str, object] = {}
+        if self.hot_bytes_max:
+            # No more blocks are open than may be in memory.
+            open_bytes_max = min(self.hot_bytes_max, OPEN_BYTES_MAX)
+            spilling = {"hot_bytes_max": self.hot_bytes_max, "open_blocks_bytes_max": open_bytes_max}
         self.start(*peers, cluster=CLUSTER, incarnation=0, fsync=fsync, allow_region=allowed, **gateway, **spilling)
         self.await_serving(START_S)
 

@@ -26,6 +26,7 @@ from benchmarks.rows.recovery import recover
 from benchmarks.rows.redis8_commands import claim, idmp, xackdel, xdelex
 from benchmarks.rows.replication import catch_up, lag, throughput
 from benchmarks.rows.spark import batch_read, batch_write, micro_batches
+from benchmarks.rows.spilling import cold_ranges, cold_scan, spilling_consumers, spilling_tails, spilling_xadd
 from benchmarks.rows.xread_tails import consumers, tails
 from benchmarks.servers import ALWAYS, NO
 
@@ -79,6 +80,12 @@ ROWS = (
     Row("xackdel", xackdel, counted=True),
     Row("xreadgroup-claim", claim, counted=True),
     Row("xadd-idmp", idmp, counted=True),
+    Row("spilling-xadd-16", partial(spilling_xadd, depth=16)),
+    Row("spilling-xadd-128", partial(spilling_xadd, depth=128)),
+    Row("spilling-tails", spilling_tails),
+    Row("spilling-xreadgroup-each", spilling_consumers),
+    Row("cold-xrange-random", cold_ranges),
+    Row("cold-scan", cold_scan),
     Row("blocked", blocked),
     Row("bulk-write", bulk_write),
     Row("bulk-read", bulk_read),

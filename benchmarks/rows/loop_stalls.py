@@ -35,24 +35,24 @@ def add(key: str) -> bytes:
 # Waiting
 
 
-def ask_again_and_again(port: int, pipe: Pipe) -> None:
-    """Send PING until told to end, then report how long each took, in ms."""
+def ask_again_and_again(port: int, words: tuple[str, ...], pipe: Pipe) -> None:
+    """Send this request until told to end, then report how long each took, in ms."""
     waits_ms: list[float] = []
     with Connection(port) as connection:
         pipe.send([])
         while not pipe.poll():
             began_s = time.perf_counter()
-            connection.ask("PING")
+            connection.ask(*words)
             waits_ms.append((time.perf_counter() - began_s) * 1000)
             time.sleep(PAUSE_S)
     pipe.send(waits_ms)
 
 
 @contextmanager
-def waits_of(server: Server, waits_ms: list[float]) -> Iterator[None]:
-    """Add to `waits_ms` how long another client waits during the block."""
+def waits_of(server: Server, waits_ms: list[float], *words: str) -> Iterator[None]:
+    """Add to `waits_ms` how long another client waits during the block for PING, or for another request."""
     pipe, far = multiprocessing.Pipe()
-    process = context.Process(target=ask_again_and_again, args=(server.port, far))
+    process = context.Process(target=ask_again_and_again, args=(server.port, words or ("PING",), far))
     process.start()
     pipe.recv()
     try:

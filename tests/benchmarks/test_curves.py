@@ -8,40 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bench import find_node
-from benchmarks.curves import (
-    DEPTH,
-    DISTINCT_STEPS,
-    ENTRIES,
-    STREAMS,
-    Point,
-    curve,
-    entry_steps,
-    parted,
-    stream_steps,
-    table_of,
-    why_not,
-)
+from benchmarks.curves import ENTRIES, STREAMS, Point, curve, table_of, why_not
 
 FEW = 100_000  # bytes of hot blocks
 GB = 1_000_000_000
-
-
-@pytest.mark.parametrize("count", [0, 5, DEPTH + 1, 2 * DISTINCT_STEPS * DEPTH + 7])
-def test_a_load_adds_as_many_entries_as_it_should(count: int) -> None:
-    steps = entry_steps("k", count, 1)
-    assert sum(request.count(b"XADD") for request, _ in steps) == count
-    assert sum(lines for _, lines in steps) == 2 * count
-
-
-def test_each_stream_gets_one_entry() -> None:
-    steps = stream_steps(["a", "b"], 1)
-    assert [(request.count(b"XADD"), lines) for request, lines in steps] == [(2, 4)]
-
-
-@pytest.mark.parametrize("total", [1, 10, 1_000_003])
-def test_writers_share_a_load(total: int) -> None:
-    shares = parted(total)
-    assert sum(shares) == total and max(shares) - min(shares) <= 1
 
 
 def test_a_region_that_spills_is_measured_and_starts_again(tmp_path: Path) -> None:
