@@ -22,6 +22,7 @@ explain.
     repeats          pure: what they missed, and what may come twice
     skew             clocks of regions that are wrong
     cold             a region that has most of its entries on the disk only, killed again and again
+    cold_operations  what operators do with it: start, checkpoint, transfer, audit, backup, restore
     cold_waits       its clients beside readers that wait for the disk
     slow_disk        a region on a disk that takes its time, or stalls
     instances        instances of consumer groups of the gateway that come, stall and die

@@ -35,6 +35,7 @@ MODULES = [
     "fuzz",
     "nemesis",
     "nemesis.cold",
+    "nemesis.cold_operations",
     "nemesis.cold_waits",
     "nemesis.mistakes",
     "nemesis.queues",
