@@ -223,9 +223,8 @@ MUTATIONS = (
     Mutation(
         "a join keeps entries that the other side has seen go",
         "core/joining.py",
-        "    for low, high in lacking(mine, theirs, their_known):\n"
-        "        removed += mine.remove_counters(low, high)\n",
-        "",
+        "    ranges = before.ranges + lacking(mine, theirs, their_known, before.through + 1)\n",
+        "    ranges: list[CounterRange] = []\n",
         "convergence",
     ),
     Mutation(
@@ -309,9 +308,9 @@ MUTATIONS = (
     Mutation(
         "a join takes what lies above the last entry here",
         "core/joining.py",
-        "    first = theirs.first_above(known)\n    if first is not None:\n        for",
+        "    first = theirs.first_above(known)\n    if first is not None:\n        mine",
         "    last = last_of(mine)\n    first = theirs.first_above(0 if last is None else last[1])\n"
-        "    if first is not None:\n        for",
+        "    if first is not None:\n        mine",
         "resurrection",
         alone=True,
     ),

@@ -198,16 +198,16 @@ class Applied:
         """
         self.conflicts.record_gap()
         self._join_members(state)
-        self._join_streams(state.streams, state.vector, position)
+        self._join_streams(state, position)
         self._join_contexts(state.contexts, state.vector)
         self.vector.merge(state.vector)
 
-    def _join_streams(self, streams: dict[Key, Stream], vector: VersionVector, position: int) -> None:
-        fresh = not any(self.vector.get(origin) for origin, _ in vector.items())
-        self._raise_format_of(streams)
-        for key in sorted({*self.keyspace.remembered_keys(), *streams}):
+    def _join_streams(self, state: WholeState, position: int) -> None:
+        fresh = not any(self.vector.get(origin) for origin, _ in state.vector.items())
+        self._raise_format_of(state.streams)
+        for key in sorted({*self.keyspace.remembered_keys(), *state.streams}):
             if not self._captured or self._captured.get(key, 0) < position:
-                self._join_key(key, streams.get(key) or Stream(), vector, fresh)
+                self._join_key(key, state.streams.get(key) or Stream(), state, fresh)
 
     def _join_contexts(self, contexts: dict[int, VersionVector], vector: VersionVector) -> None:
         """For each origin, take the last context from the side that has applied more of its batches."""
@@ -218,7 +218,7 @@ class Applied:
                 if origin in contexts:
                     self.contexts[origin] = contexts[origin]
 
-    def _join_key(self, key: Key, theirs: Stream, vector: VersionVector, fresh: bool) -> None:
+    def _join_key(self, key: Key, theirs: Stream, state: WholeState, fresh: bool) -> None:
         """Join one key. With `fresh`, nothing of that state was ever seen here: a key without groups that does not
         exist here can be adopted as it is.
         """
@@ -228,7 +228,7 @@ class Applied:
             stream = keyspace.place(key, theirs)
         else:
             stream = keyspace.ensure(key)
-            join_stream(stream, self.vector, theirs, vector)
+            join_stream(stream, self.vector, theirs, state.vector, state.lacking.get(key))
         keyspace.schedule(key, stream)
         self.changed.dirty_all(key, stream)
         self.changed.touched[key] = None

@@ -84,6 +84,11 @@ class Errands:
             reads.end()
         return True
 
+    def put_off(self, name: Hashable, then: Callable[[], None]) -> None:
+        """Call `then` between two later turns, as if blocks were read meanwhile: for an errand in many parts."""
+        assert self.block_reads is not None, "nothing is put off before the region is complete"
+        self._waiting[name] = self.block_reads.begin(NotAtOnce([]), {}, partial(self._end, name, then))
+
     def _pop_held(self, name: Hashable, is_patient: bool) -> dict[BlockHandle, bytes]:
         self._ticks.pop(name, None)
         block_read = self._waiting.pop(name, None)

@@ -60,6 +60,7 @@ from __future__ import annotations
 
 from array import array
 from functools import reduce
+from typing import Final
 
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, CounterRange, Position
 from crdtstream.core.entries.entry_tree import EntryTree
@@ -72,7 +73,7 @@ from crdtstream.core.streams.origin_meta import OriginMeta
 from crdtstream.core.streams.properties import joined_properties
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector
-from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, U64_MAX, EntryId
 from crdtstream.core.values.intervals import IntervalSet
 from crdtstream.core.values.origin_intervals import OriginIntervals
 
@@ -80,8 +81,29 @@ _NO_TREE = EntryTree()
 _NO_META = OriginMeta()
 
 
-def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vector: VersionVector) -> None:
-    """Join `theirs` into `mine`, adopting parts of it; pass a new `Stream` for a key that the other state lacks."""
+class LackingEntries:
+    """What the other side lacks of one tree, as `lacking` tells it, up to the counter `through`."""
+
+    __slots__ = ("ranges", "through")
+
+    def __init__(self) -> None:
+        self.ranges: list[CounterRange] = []
+        self.through = 0
+
+
+_NOTHING: Final = LackingEntries()
+
+
+def join_stream(
+    mine: Stream,
+    vector: VersionVector,
+    theirs: Stream,
+    their_vector: VersionVector,
+    compared: dict[int, LackingEntries] | None = None,
+) -> None:
+    """Join `theirs` into `mine`, adopting parts of it; pass a new `Stream` for a key that the other state lacks. What
+    was `compared` before is not compared again (core/comparing.py).
+    """
     join_groups(mine, vector, theirs, their_vector)
     join_tombstones(mine, vector, theirs, their_vector)
     dropping = dropped_since(theirs, vector)
@@ -94,9 +116,11 @@ def join_stream(mine: Stream, vector: VersionVector, theirs: Stream, their_vecto
     for origin in sorted({*mine.trees, *theirs.trees}):
         record_deleted(mine, vector.get(origin), theirs, their_vector.get(origin), origin)
         other = theirs.trees.get(origin) or _NO_TREE
-        removed = join_tree(mine.trees.of(origin), vector.get(origin), other, their_vector.get(origin))
-        if dropping:
-            drop_references(mine, origin, removed)
+        before = _NOTHING if compared is None else compared.get(origin) or _NOTHING
+        is_told = dropping and any(group.pending.count_in(origin) for group in mine.groups.values())
+        tree = mine.trees.of(origin)
+        removed = join_tree(tree, vector.get(origin), other, their_vector.get(origin), before, is_told)
+        drop_references(mine, origin, removed)
     for origin in origins:
         meta = theirs.metas.get(origin) or _NO_META
         join_meta(mine.metas.of(origin), vector.get(origin), meta, their_vector.get(origin), forgotten[origin])
@@ -215,39 +239,47 @@ def joined_tombstones(
 # Entries
 
 
-def join_tree(mine: EntryTree, known: int, theirs: EntryTree, their_known: int) -> list[EntryId]:
+def join_tree(
+    mine: EntryTree,
+    known: int,
+    theirs: EntryTree,
+    their_known: int,
+    before: LackingEntries = _NOTHING,
+    is_told: bool = True,
+) -> list[EntryId]:
     """Join `theirs` into `mine`, adopting its blocks; `known` and `their_known` are as in the table of entries. Returns
-    the IDs of the entries that were removed.
+    the IDs of the entries that were removed, for which all their blocks are opened, if that `is_told`.
     """
     removed: list[EntryId] = []
-    for low, high in lacking(mine, theirs, their_known):
-        removed += mine.remove_counters(low, high)
+    ranges = before.ranges + lacking(mine, theirs, their_known, before.through + 1)
+    if is_told:
+        for low, high in ranges:
+            removed += mine.remove_counters(low, high)
+    else:
+        mine.remove_ranges(ranges)
     first = theirs.first_above(known)
     if first is not None:
-        for part in theirs.slices(first, ID_MAX, -1, False):
-            mine.link(part.block, part.low, part.high)
+        mine.link_all(theirs.slices(first, ID_MAX, -1, False))
     return removed
 
 
 def can_join(mine: EntryTree | None, known: int, theirs: EntryTree) -> bool:
-    """True if the entries of `theirs` above `known` ascend from the last entry that both trees hold, as the entries of
-    a sound origin do.
+    """True if the first entry of `theirs` above `known` lies above the last one that both trees hold, as the entries of
+    a sound origin do. That entries ascend within a tree was checked when it arrived.
     """
     first = theirs.first_above(known)
-    if first is None:
-        return True
-    last = None if mine is None else last_held(mine, theirs)
-    for part in theirs.slices(first, ID_MAX, -1, False):
-        low = (part.block.id_at(part.low), part.block.counter_at(part.low))
-        if last is not None and (low[0] <= last[0] or low[1] <= last[1]):
-            return False
-        last = (part.block.id_at(part.high - 1), part.block.counter_at(part.high - 1))
-    return True
+    last = None if first is None or mine is None else last_held(mine, theirs)
+    return first is None or last is None or (first > last[0] and theirs.counter_of(first) > last[1])
 
 
 def last_held(mine: EntryTree, theirs: EntryTree) -> tuple[EntryId, int] | None:
     """ID and counter of the last entry of `mine` that `theirs` holds too."""
+    through = U64_MAX
     for part in mine.slices(ID_MIN, ID_MAX, -1, True):
+        low, high = part.block.counter_at(0), through
+        through = low - 1
+        if theirs.surely_lacks(low, high):
+            continue
         counters = part.block.counters(part.low, part.high)
         held = set(theirs.counters_between(counters[0], counters[-1]))
         for index in range(len(counters) - 1, -1, -1):
@@ -262,15 +294,25 @@ def last_of(tree: EntryTree) -> tuple[EntryId, int] | None:
     return None
 
 
-def lacking(mine: EntryTree, theirs: EntryTree, through: int) -> list[CounterRange]:
-    """Ranges that contain exactly those entries of `mine` up to counter `through`, inclusive, that `theirs` lacks."""
+def lacking(mine: EntryTree, theirs: EntryTree, through: int, first: int = 1) -> list[CounterRange]:
+    """Ranges that contain exactly those entries of `mine` with counters from `first` to `through`, both inclusive, that
+    `theirs` lacks. Opens no block for which `theirs` has nothing.
+    """
     ranges: list[CounterRange] = []
+    if mine.surely_lacks(first, through):
+        return ranges
+    if theirs.surely_lacks(first, through):
+        return [(first, through)] if mine.slices_between(first, through, 1) else ranges
     adjacent = False
-    for part in mine.slices(ID_MIN, ID_MAX, -1, False):
-        high = min(part.high, part.block.lower_bound_counter(through + 1))
-        if high <= part.low:
-            break
-        counters = array("Q", part.block.counters(part.low, high))
+    parts = mine.slices_between(first, through, mine.count)
+    for at, part in enumerate(parts):
+        low = first if at == 0 else part.block.counter_at(part.low)
+        high = through if at + 1 == len(parts) else parts[at + 1].block.counter_at(0) - 1
+        if theirs.surely_lacks(low, high):
+            extend(ranges, low, high, adjacent)
+            adjacent = True
+            continue
+        counters = array("Q", part.block.counters(part.low, part.high))
         held = theirs.counters_between(counters[0], counters[-1])
         if held == counters:
             adjacent = False

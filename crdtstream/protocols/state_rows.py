@@ -301,11 +301,7 @@ class StateReader:
             self._read_tree(row)
         elif kind == _BLOCK:
             origin, block = _read_block(row)
-            blocks = self._trees.setdefault(origin, (0, []))[1]
-            if blocks and self._spill is not None:
-                # The last block of a tree stays in memory.
-                self._spill(blocks[-1])
-            blocks.append(block)
+            self._add_block(origin, block)
         elif kind in NAME_KINDS:
             read_name_row(self._stream, row)
         elif kind == _PROPERTY:
@@ -316,6 +312,15 @@ class StateReader:
         else:
             self._read_group_part(kind, row)
         return None
+
+    def _add_block(self, origin: int, block: Block) -> None:
+        blocks = self._trees.setdefault(origin, (0, []))[1]
+        if blocks and not block.lies_above(0, blocks[-1]):
+            raise CodecError(f"key {self._key[1]!r} of a state: entries of origin {origin} do not ascend")
+        if blocks and self._spill is not None:
+            # The last block of a tree stays in memory.
+            self._spill(blocks[-1])
+        blocks.append(block)
 
     def end(self) -> tuple[Key, Stream | None, int] | None:
         """Complete and return the last stream; None if there was none."""

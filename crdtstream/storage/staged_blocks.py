@@ -57,6 +57,7 @@ class StagedBlocks:
         offset = self._offset - len(packed)
         block.lie_at(BlockHandle(file, offset, len(packed), crc32(packed, 0), False))
         block.spill(self._open_blocks)
+        self._open_blocks.reads.on = True
 
     def _write(self, packed: bytes) -> BlockFile:
         file = self._file

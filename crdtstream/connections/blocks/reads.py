@@ -67,7 +67,7 @@ class BlockReads:
         """Have these blocks read, too."""
         block_read = BlockRead(missing.handles, held, then)
         self.wanted.append(block_read)
-        self.started += 1
+        self.started += 1 if block_read.handles else 0
         self.read_blocks += len(block_read.handles)
         self.read_bytes += sum([handle.length for handle in block_read.handles])
         return block_read

@@ -27,7 +27,7 @@ from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, Block
 from crdtstream.core.entries.deleted_rows import DeletedRows
 from crdtstream.core.entries.slices import Slice, packed
 from crdtstream.core.values.chain import Extent
-from crdtstream.core.values.entry_id import EntryId
+from crdtstream.core.values.entry_id import U64_MAX, EntryId
 
 # A block left smaller than this by removals is merged with the one before it.
 SPARSE_ENTRIES: Final = 64
@@ -305,6 +305,24 @@ class BlockList(Extent):
         for at in self._last_for_a_moment(ranges):
             places[at] = None
         return [self._blocks[at] for at in sorted(places) if self._blocks[at].is_spilled()]
+
+    def listed_between(self, low: int, high: int) -> list[Block]:
+        """The spilled blocks that are opened for the counters from low to high, both inclusive; opens none."""
+        if not self._blocks:
+            return []
+        near = self._blocks[self._place_of(low) : self._place_of(high) + 1]
+        return [block for block in near if block.is_spilled() and block.lists_counters()]
+
+    def last_counter_of(self, counter: int, blocks: int) -> int:
+        """The highest counter that may be in so many blocks, from that one on in which this counter would be."""
+        at = self._place_of(counter) + blocks
+        return self._low_counters[at] - 1 if at < len(self._low_counters) else U64_MAX
+
+    def surely_lacks(self, low: int, high: int) -> bool:
+        """True if all entries are below or above these counters, both inclusive; opens no block."""
+        if not self._blocks or low > high or high < self._low_counters[0]:
+            return True
+        return self.tail.counter_at(self.tail.count - 1) < low
 
     def _place_of(self, counter: int) -> int:
         return max(bisect_right(self._low_counters, counter) - 1, 0)

@@ -74,6 +74,18 @@ class EntryTree(BlockList):
             return
         if not block.lies_above(low, self.tail):
             raise ValueError(f"entry {block.id_at(low)} or its counter is not above the tree's last, {self.last_id()}")
+        self._link(block, low, high)
+
+    def link_all(self, parts: list[Slice]) -> None:
+        """The same for slices of one tree. They ascend, so only the first is compared with what is here: for the others
+        two blocks would be opened.
+        """
+        for part in parts[:1]:
+            self.link(part.block, part.low, part.high)
+        for part in parts[1:]:
+            self._link(part.block, part.low, part.high)
+
+    def _link(self, block: Block, low: int, high: int) -> None:
         size = block.byte_size(low, high)
         if high - low >= ADOPT_ENTRIES or size >= ADOPT_BYTES:
             self._adopt(block, low, high)

@@ -21,6 +21,7 @@ from crdtstream.replication.audit.audit import Audit
 from crdtstream.replication.exchange.arrivals import Arrivals
 from crdtstream.replication.exchange.dropped_progress import progress_dropped, tick_unheard
 from crdtstream.replication.exchange.peer_reports import PeerReports
+from crdtstream.replication.exchange.state_joining import StateJoining
 from crdtstream.replication.exchange.unfinished_batches import bound_unfinished, tick_unfinished
 from crdtstream.replication.links.forwarding import CallReplies
 from crdtstream.replication.links.greeting import check_hello, make_hello, outgrown, refusal
@@ -29,14 +30,12 @@ from crdtstream.replication.links.received import Heard
 from crdtstream.replication.links.session import Refusal, Session
 from crdtstream.replication.links.view import View
 from crdtstream.replication.log.history import History
-from crdtstream.replication.log.screening import screen_state
 from crdtstream.replication.log.turn import Turn
 from crdtstream.replication.origins.birth import Birth
 from crdtstream.replication.origins.facts import RegionDescription
 from crdtstream.replication.transfer.fetching import Fetching
 from crdtstream.replication.transfer.sending import Transfer
 from crdtstream.replication.transfer.snapshot import Snapshot
-from crdtstream.replication.transfer.staging import Staging
 from crdtstream.replication.values.wire_values import WireError
 from crdtstream.replication.wire_pb2 import BirthRow, Chunk, Hello, Message
 from crdtstream.settings.live import Settings
@@ -73,6 +72,7 @@ class Exchange:
         self.reports = PeerReports()
         self._links: dict[int, Session] = {}
         self.arrivals = Arrivals(settings, standing, replica, turn, self._links, self.news)
+        self.joining = StateJoining(self.view, turn, self.arrivals, self.reports, self._links, self.news)
         # When the last open link to each region was closed.
         self._left_ms: dict[int, int] = {}
         self._ticked_ms = 0
@@ -175,7 +175,7 @@ class Exchange:
     def _may_fetch(self, handover: Handover) -> bool:
         """True if no other link is fetching, and staged chunks of another region are of no further use."""
         fetching = self.fetching
-        if self.arrivals.holding.lacking or fetching.rests:
+        if self.arrivals.holding.lacking or fetching.rests or fetching.comparison is not None:
             return False
         if fetching.link is not None or self.view.frozen != handover.demanded:
             return False
@@ -231,30 +231,10 @@ class Exchange:
             if whole is not None and self.view.frozen:
                 self.reports.record_state(whole)
             elif whole is not None:
-                self._join(whole, handover)
+                self.joining.begin(whole, handover)
         except CodecError as error:
             fetching.abandon(str(error))
             raise Refusal(str(error)) from None
-
-    def _join(self, staging: Staging, handover: Handover) -> None:
-        """Join the complete state: founders first, then all of its keys at once."""
-        state, own_origin = staging.state, self._applied.origin
-        screen_state(state, self._replica)
-        for origin in state.founders:
-            self.birth.found(origin, self._turn)
-        if not self._applied.vector.contains(own_origin, state.vector.get(own_origin)):
-            self.reports.record_shared()
-            self.fetching.abandon("it holds effects of this origin that this process never made")
-            name = self._settings.config.name
-            raise Refusal(f"region {name} received a state with effects of its own origin that it never made")
-        brought = self._turn.join(staging.transfer, state)
-        size = f"{len(state.streams)} keys in {staging.next} chunks, {staging.byte_count} bytes"
-        news = "" if brought else ", nothing new"
-        text = f"the state transfer from region {staging.region} is joined: {size}{news}"
-        self.news.append(Notice("state-transfer-joined", text))
-        self.fetching.end()
-        handover.record_joined(state.vector)
-        self.arrivals.apply_passing()
 
     def begin_again(self, position: int) -> None:
         """Start again after the state was replaced; the log describes the new state from this position on."""
@@ -286,6 +266,7 @@ class Exchange:
         limits, lacking = self._settings.limits, self.arrivals.holding.lacking
         tick_unfinished(self._links.values(), self.view, passed_ms)
         self.transfers.tick(self.view.direct, passed_ms, limits.transfer_keep_ms)
+        self.joining.go_on()
         if self.fetching.waiting and not lacking:
             self._stage_waiting()
         keep_ms = min(limits.transfer_keep_ms, limits.peer_timeout_ms) if lacking else limits.transfer_keep_ms

@@ -167,8 +167,9 @@ class Handover:
         view.fetching.begin(self._link)
 
     def record_joined(self, vector: VersionVector) -> None:
-        """Record that the peer's state, taken at this vector, was joined."""
-        self._needed = None
+        """Record that the peer's state, taken at this vector, was joined. What it offered since is needed still."""
+        if self._needed is not None and vector.descends(self._needed):
+            self._needed = None
         self._feed.record_covered(vector)
 
     def wants_fetch(self, view: View, now_ms: int) -> bool:

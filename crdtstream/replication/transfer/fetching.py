@@ -6,6 +6,9 @@ abandoned, and its link is closed, so that the peer starts over with a new one.
 Chunks that arrive while this region lacks room (holding.py) wait, so that no more are confirmed and the window of their
 sender closes. What is staged takes room itself, and keeps checkpoints from being taken. So if the wait lasts, the
 transfer is abandoned, without the link, and there is a rest before the next one.
+
+Where blocks are spilled, a complete state is compared with what is here before it is joined (core/comparing.py). It
+needs no link any more, and no other state is fetched meanwhile.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
+from crdtstream.core.comparing import StateComparison
 from crdtstream.core.entries.block import Block
 from crdtstream.protocols import codec
 from crdtstream.replication import wire_pb2 as wire
@@ -30,12 +34,24 @@ class SpillsStaged(Protocol):
 class Fetching:
     """The staged chunks, and the link over which more arrive; `news` collects messages for the operator."""
 
-    __slots__ = ("_idle_ms", "_news", "_rest_ms", "blocks", "link", "staging", "waiting", "waiting_bytes")
+    __slots__ = (
+        "_idle_ms",
+        "_news",
+        "_rest_ms",
+        "blocks",
+        "comparison",
+        "link",
+        "staging",
+        "waiting",
+        "waiting_bytes",
+    )
 
     def __init__(self, news: list[Notice]) -> None:
         # Where blocks of the state are spilled; the runtime lends it.
         self.blocks: SpillsStaged | None = None
         self.staging: Staging | None = None
+        # Of the complete state that is staged.
+        self.comparison: StateComparison | None = None
         # None while no link delivers the state.
         self.link: int | None = None
         self._idle_ms = 0
@@ -86,6 +102,8 @@ class Fetching:
     def expects(self, chunk: wire.Chunk) -> bool:
         """Return whether this chunk belongs to the staged transfer or begins another one."""
         staging = self.staging
+        if self.comparison is not None:
+            return False
         return chunk.index == 0 or (staging is not None and staging.transfer == chunk.transfer)
 
     def stage(self, region: int, chunk: wire.Chunk) -> bytes:
@@ -117,10 +135,15 @@ class Fetching:
         staging = self.staging
         return staging if staging is not None and staging.transfer == transfer and staging.is_done() else None
 
+    def compare(self, comparison: StateComparison) -> None:
+        """All chunks are staged, and are compared before they are joined."""
+        self._drop_waiting()
+        self.comparison, self.link = comparison, None
+
     def end(self) -> None:
         """Forget the staged chunks: the state was joined, or it replaced this region's state."""
         self._drop_waiting()
-        self.staging = self.link = None
+        self.staging = self.comparison = self.link = None
         if self.blocks is not None:
             self.blocks.end()
 
@@ -138,12 +161,14 @@ class Fetching:
     def tick(self, passed_ms: int, keep_ms: int) -> bool:
         """Advance the idle time; True if the transfer has been idle for `keep_ms` and must be abandoned."""
         self._rest_ms = max(0, self._rest_ms - passed_ms)
-        if self.staging is None and self.link is None:
+        if (self.staging is None and self.link is None) or self.comparison is not None:
             return False
         self._idle_ms += passed_ms
         return self._idle_ms >= keep_ms
 
     def check(self) -> None:
         assert self.waiting_bytes == sum(len(chunk.payload) for chunk in self.waiting), "waiting bytes do not add up"
-        if self.staging is not None:
+        if self.comparison is not None:
+            assert self.staging is not None and self.staging.is_done(), "an incomplete state is compared"
+        elif self.staging is not None:
             self.staging.check()
