@@ -29,6 +29,23 @@ SPILLS = (
         focus=SPILLING,
     ),
     Mutation(
+        "the file of a state is cut once the state is joined, before a checkpoint has its blocks",
+        "storage/staged_blocks.py",
+        "            self._disk.delete(STAGED)\n",
+        "            self._disk.truncate(STAGED, 0)\n            self._disk.delete(STAGED)\n",
+        "block files",
+        alone=True,
+        focus=SPILLING,
+    ),
+    Mutation(
+        "the file of a state is left behind",
+        "storage/staged_blocks.py",
+        "        if STAGED in self._disk.names():\n            self._disk.delete(STAGED)\n",
+        "        if self._file is not None and STAGED in self._disk.names():\n            self._disk.delete(STAGED)\n",
+        "block files",
+        focus=SPILLING,
+    ),
+    Mutation(
         "a wait after a preparation",
         "commands/dispatch.py",
         "            reply = call(context, client, command, argv)\n",

@@ -181,9 +181,6 @@ class SimulatedFile:
         self._disk.fail_read(self._name)
         return self._file.read(offset, length)
 
-    def __deepcopy__(self, memo: object) -> SimulatedFile:
-        return self
-
 
 class SimulatedDisk:
     """The disk of one simulated machine; a log is opened on it again after each crash."""

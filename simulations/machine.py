@@ -31,6 +31,7 @@ from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log
 from crdtstream.storage.restore import open_storage
 from crdtstream.storage.segment import HEADER_BYTES, Window, first_of, scan, segment_name, segment_names
+from crdtstream.storage.staged_blocks import StagedBlocks
 from simulations.disk import Misses, SimulatedDisk
 from simulations.oracle import Oracle
 
@@ -119,6 +120,8 @@ class Machine:
         self._expired_keys = 0
         self.sync_policy = self.config.fsync == ALWAYS and not self.sync_wait_ms
         self.node = Node(self.config, now_ms)
+        staged = self.node.exchange.fetching.blocks = StagedBlocks(self.disk, self.node.open_blocks, self.hot_bytes_max)
+        staged.end()
         self.log: Log
         self.log, self.checkpointer = open_storage(
             self.disk, self.node, salt=SALT, segment_bytes_max=self.config.limits.segment_bytes_max
@@ -133,6 +136,9 @@ class Machine:
         for client_id in self.clients:
             self.connect(client_id, now_ms)
         self.up = True
+
+    def hot_bytes_max(self) -> int:
+        return self.node.limits.hot_bytes_max
 
     def seed(self) -> int:
         """Return the seed of the next origin: the first origin of a region is its number, and each start adds 256,

@@ -8,12 +8,12 @@ from collections.abc import Hashable, Iterator
 from crdtstream.core.effects import Batch, EntryNamed
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.packed_block import BlockDamaged
-from crdtstream.core.entries.spilled import PLACE_BITS
+from crdtstream.core.entries.spilled import PLACE_BITS, STAGED
 from crdtstream.core.names.adding import STORE
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
 from crdtstream.scenarios.reply import ReplyError, Value
-from crdtstream.storage.checkpoint import block_file, checkpoint_names, files_of
+from crdtstream.storage.checkpoint import checkpoint_names, files_of
 from simulations.checking import Checker, Sampled
 from simulations.machine import Machine
 from simulations.network import Network, Pair
@@ -70,7 +70,7 @@ class NothingWaits(Checker):
         self._staging[number] = machine.node.exchange.fetching.staging is not None
         self._before[number] = machine.node.replica.reads.waited, machine.node.statistics.tally("exec").calls
         handles = [block.handle for block in blocks_of(machine) if not block.is_packed and lies_on_disk(block)]
-        self._open[number] = {(block_file(one.place >> PLACE_BITS), one.offset) for one in handles if one is not None}
+        self._open[number] = {(one.file_name(), one.offset) for one in handles if one is not None}
 
 
 def joins(machine: Machine) -> bool:
@@ -180,8 +180,8 @@ def command_of(argv: list[bytes]) -> str:
 
 
 class KeptInFiles(Sampled):
-    """A spilled block lies in a file of the checkpoint in force, and its handle reads it there. Once all is quiet, no
-    other file of a checkpoint is left.
+    """A spilled block lies in a file of the checkpoint in force, or in the one of a state that arrived since, and its
+    handle reads it there. Once all is quiet, no other file of a checkpoint is left, nor one of a state.
     """
 
     name = "block files"
@@ -194,9 +194,9 @@ class KeptInFiles(Sampled):
         named = set() if manifest is None else {file for file, _ in manifest.block_files}
         for handle in [block.handle for block in blocks_of(machine) if lies_on_disk(block)]:
             assert handle is not None
-            if handle.place >> PLACE_BITS not in named:
+            if handle.place and handle.place >> PLACE_BITS not in named:
                 self.fail(f"region {number}: {handle.where()}, is not in the checkpoint in force")
-            if block_file(handle.place >> PLACE_BITS) not in machine.flipped and not handle.is_whole(handle.read()):
+            if handle.file_name() not in machine.flipped and not handle.is_whole(handle.read()):
                 self.fail(f"region {number}: {handle.where()}, is not what was written")
 
     def at_end(self, world: Network) -> None:
@@ -207,6 +207,8 @@ class KeptInFiles(Sampled):
                 left = set(checkpoint_names(machine.disk)) - files_of(manifest)
                 if left:
                     self.fail(f"region {number} keeps {sorted(left)}, which no checkpoint in force names")
+            if STAGED in machine.disk.names() and machine.node.exchange.fetching.staging is None and machine.up:
+                self.fail(f"region {number} keeps {STAGED}, and fetches no state")
 
 
 def blocks_of(machine: Machine) -> Iterator[Block]:
@@ -243,7 +245,7 @@ class DamageIsSeen(Sampled):
             handle = block.handle
             if block.is_spilled() and handle is not None and not machine.flipped:
                 self._flips += 1
-                name, offset = block_file(handle.place >> PLACE_BITS), handle.offset + self._flips % handle.length
+                name, offset = handle.file_name(), handle.offset + self._flips % handle.length
                 if name in machine.disk.names():
                     self._try(machine, block, name, offset)
 

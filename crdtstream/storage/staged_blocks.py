@@ -11,15 +11,12 @@ If the disk refuses the file, blocks stay in memory as if there was none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.packed_block import OpenBlockCache, folded
-from crdtstream.core.entries.spilled import BlockFile, BlockHandle
+from crdtstream.core.entries.spilled import STAGED, BlockFile, BlockHandle
 from crdtstream.storage.checksums import crc32
 from crdtstream.storage.disk import Disk, DiskError
-
-STAGED: Final = "staged-blocks"
 
 
 class StagedBlocks:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from crdtstream.core.entries.spilled import STAGED, BlockHandle
+from crdtstream.storage.staged_blocks import StagedBlocks
 from simulations.history import Violation
 from simulations.machine import Machine
 from simulations.spill_checkers import (
@@ -14,6 +16,7 @@ from simulations.spill_checkers import (
     KeptInFiles,
     NothingWaits,
     WaitsUnchanged,
+    blocks_of,
 )
 from simulations.world import World
 from tests.simulations.test_spilling import spilling
@@ -78,6 +81,27 @@ def test_a_block_in_a_file_that_no_manifest_names_is_noticed() -> None:
     KeptInFiles().look(world, number)
     machine.checkpointer.manifest = None
     with pytest.raises(Violation, match="is not in the checkpoint in force"):
+        KeptInFiles().look(world, number)
+
+
+def test_a_staged_file_that_is_cut_or_left_behind_is_noticed() -> None:
+    world = spilling(6)
+    number, machine = spilled_region(world)
+    block = next(block for block in blocks_of(machine) if block.is_spilled())
+    assert block.handle is not None
+    packed = block.handle.read()
+    staged = StagedBlocks(machine.disk, machine.node.open_blocks, lambda: 1)
+    machine.disk.create(STAGED, 0)
+    machine.disk.write(STAGED, 0, packed)
+    block.lie_at(BlockHandle(machine.disk.open_file(STAGED), 0, len(packed), block.handle.checksum, False))
+    KeptInFiles().look(world, number)
+    with pytest.raises(Violation, match=f"keeps {STAGED}, and fetches no state"):
+        KeptInFiles().at_end(world)
+    file = machine.disk.open_file(STAGED)
+    staged.end()
+    KeptInFiles().look(world, number)
+    file._file.truncate(len(packed) - 1)
+    with pytest.raises(Violation, match=f"of the file {STAGED}, at byte 0, is not what was written"):
         KeptInFiles().look(world, number)
 
 

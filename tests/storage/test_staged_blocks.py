@@ -8,10 +8,11 @@ import pytest
 
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.packed_block import OpenBlockCache
+from crdtstream.core.entries.spilled import STAGED
 from crdtstream.core.replica import Replica
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.replication.transfer.staging import Staging
-from crdtstream.storage.staged_blocks import STAGED, StagedBlocks
+from crdtstream.storage.staged_blocks import StagedBlocks
 from simulations.disk import SimulatedDisk
 from tests.core.trees import block_of, row
 

@@ -24,6 +24,8 @@ from mypy_extensions import mypyc_attr
 
 # The place of a block is `number << PLACE_BITS | index`: the number of its file, and its own there.
 PLACE_BITS: Final = 40
+# Where blocks of a state lie that arrived, until the next checkpoint has them; their place is 0.
+STAGED: Final = "staged-blocks"
 
 _NONE_HELD: Final[dict[BlockHandle, bytes]] = {}
 
@@ -56,9 +58,13 @@ class BlockHandle:
         self.in_column_layout = in_column_layout
         self.place = place
 
+    def file_name(self) -> str:
+        return f"blocks-{self.place >> PLACE_BITS:08d}" if self.place else STAGED
+
     def where(self) -> str:
-        number, index = self.place >> PLACE_BITS, self.place & ((1 << PLACE_BITS) - 1)
-        return f"block {index} of the file blocks-{number:08d}, at byte {self.offset}"
+        if not self.place:
+            return f"a block of the file {STAGED}, at byte {self.offset}"
+        return f"block {self.place & ((1 << PLACE_BITS) - 1)} of the file {self.file_name()}, at byte {self.offset}"
 
     def read(self) -> bytes:
         """The packed form, on any thread; `is_whole` says whether it is."""
