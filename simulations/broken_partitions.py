@@ -107,8 +107,8 @@ PARTITIONED = (
     Mutation(
         "a put is forwarded while messages here are to be numbered again",
         "partitions/order.py",
-        "one.has_unplaced() or any(is_behind",
-        "any(is_behind",
+        "one.has_unplaced() or homes_heard.lack",
+        "homes_heard.lack",
         "order by key",
         alone=True,
         focus=DIVIDED,

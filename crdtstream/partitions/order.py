@@ -4,7 +4,8 @@ A producer puts through one region, and sends a message once the one before it w
 between, and what a former home numbered without knowing of that is numbered again. So, of each partition:
 
     a region forwards a put    once the home has every message that is here, and none of them is still to be numbered
-                               again; a call of a group once the home has every commit that is here
+                               again, by the epochs that the home knew when it first said so; a call of a group once
+                               the home has every commit that is here
     a region hands on a reply  once the messages that it tells of are here, and need not be numbered again
     a home numbers a put       once it has numbered again what its epoch, or another change of the line, made stale
 
@@ -130,7 +131,40 @@ def origins_of(peers: Sequence[OrderPeer], region: int) -> list[int]:
     return [one.peer_origin for one in peers if one.is_open and one.peer_region == region]
 
 
-def must_wait(state: StreamState, call: HomeCall, homes: list[int], progress: ProgressTable) -> bool:
+class HomesHeard:
+    """For each partition and process of the home: the additions by others that it was first heard to have, and its own
+    counter then. An epoch that it had raised by then may leave these without a place, so it has to be here, too. One
+    that it raises later makes it look for them.
+    """
+
+    __slots__ = ("_heard",)
+
+    def __init__(self) -> None:
+        self._heard: dict[int, dict[int, tuple[list[Dot], int]]] = {}
+
+    def lack(self, partition: Partition, homes: list[int], progress: ProgressTable, vector: VersionVector) -> bool:
+        """True if one of these has not all that is here, or raised epochs before it had that are not here."""
+        additions, before = partition.counters(), self._heard.get(partition.number, {})
+        found: dict[int, tuple[list[Dot], int]] = {}
+        for home in homes:
+            beyond = beyond_home(additions, home)
+            heard = before.get(home)
+            if heard is not None and heard[0] == beyond:
+                found[home] = heard
+            elif not is_behind(additions, home, progress):
+                found[home] = (beyond, progress.applied_count(home, home) if beyond else 0)
+        self._heard[partition.number] = found
+        return any(home not in found or not vector.contains(home, found[home][1]) for home in homes)
+
+
+def must_wait(
+    state: StreamState,
+    call: HomeCall,
+    homes: list[int],
+    progress: ProgressTable,
+    vector: VersionVector,
+    homes_heard: HomesHeard,
+) -> bool:
     """True if the messages of this call would come before some that are here, or if a process of the home does not know
     what the group has committed here. Without a link nothing has to wait.
     """
@@ -139,15 +173,17 @@ def must_wait(state: StreamState, call: HomeCall, homes: list[int], progress: Pr
     if not isinstance(call, PutCall):
         return any(is_behind(state.counters(), home, progress) for home in homes)
     partitions = partitions_of(state, call.messages)
-    return any(
-        one.has_unplaced() or any(is_behind(one.counters(), home, progress) for home in homes) for one in partitions
-    )
+    return any(one.has_unplaced() or homes_heard.lack(one, homes, progress, vector) for one in partitions)
 
 
 def is_behind(additions: list[Dot], home: int, progress: ProgressTable) -> bool:
     """True if this process of the home has not said that it has all of these additions by others."""
-    beyond = [dot for dot in additions if dot[0] != home]
+    beyond = beyond_home(additions, home)
     return bool(beyond) and not covers(progress.applied_of(home), beyond)
+
+
+def beyond_home(additions: list[Dot], home: int) -> list[Dot]:
+    return [dot for dot in additions if dot[0] != home]
 
 
 def covers(vector: VersionVector, dots: list[Dot]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from crdtstream.core.replica import Replica
 from crdtstream.partitions.coordinator import Coordinator
 from crdtstream.partitions.epochs import Epochs
+from crdtstream.partitions.order import HomesHeard
 from crdtstream.partitions.partition import Partition
 from crdtstream.partitions.renumbering import Agreement, AskedMembers, Share
 from crdtstream.partitions.state import StreamState
@@ -17,7 +18,7 @@ class Served:
     last seen without messages that are to be numbered again.
     """
 
-    __slots__ = ("_agreement", "_replica", "awaited", "coordinator", "looked", "placed", "state")
+    __slots__ = ("_agreement", "_replica", "awaited", "coordinator", "homes_heard", "looked", "placed", "state")
 
     def __init__(self, replica: Replica, spec: StreamSpec, ahead: Ahead) -> None:
         self._replica = replica
@@ -26,6 +27,7 @@ class Served:
         self.coordinator = Coordinator(replica, self.state, ahead)
         self.looked: dict[int, object] = {}
         self.placed: dict[int, Epochs] = {}
+        self.homes_heard = HomesHeard()
         self.awaited = 0
 
     def is_agreed(self, began_ms: int, members: AskedMembers) -> bool:

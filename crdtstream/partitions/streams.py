@@ -291,7 +291,8 @@ class PartitionedStreams:
             self.held.append(held)
 
     def _must_wait(self, served: Served, home: int, call: HomeCall) -> bool:
-        return must_wait(served.state, call, origins_of(self._links.sessions(), home), self._links.progress)
+        homes, vector = origins_of(self._links.sessions(), home), self._replica.applied.vector
+        return must_wait(served.state, call, homes, self._links.progress, vector, served.homes_heard)
 
     def _release(self) -> None:
         """Look again at the calls that wait."""

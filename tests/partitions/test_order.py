@@ -16,7 +16,16 @@ from crdtstream.partitions.calls import (
     expect,
     pack_reply,
 )
-from crdtstream.partitions.order import BEHIND, NOT_REACHED, Forwarded, HeldCall, covers, must_wait, origins_of
+from crdtstream.partitions.order import (
+    BEHIND,
+    NOT_REACHED,
+    Forwarded,
+    HeldCall,
+    HomesHeard,
+    covers,
+    must_wait,
+    origins_of,
+)
 from crdtstream.partitions.streams import UPKEEP_MS
 from crdtstream.partitions.values import UNREACHABLE, UNWRITABLE, NewMessage, Refused, Stamp
 from crdtstream.settings.config import Limits
@@ -93,12 +102,48 @@ def test_every_process_of_the_home_has_to_have_what_is_here() -> None:
     regions.tick(UPKEEP_MS)
     regions.sync()
     state, progress = regions.streams(2).state(STREAM), regions.node(2).exchange.progress
+    vector = regions.node(2).replica.applied.vector
     call = PutCall(STREAM, [NewMessage(0, None, b"next")])
     heartbeat = HeartbeatCall(STREAM, "g", "i", 30_000, NOTHING_READ)
     for one in (call, heartbeat):
-        assert not must_wait(state, one, [1], progress)
-        assert must_wait(state, one, [1, 0x101], progress) and must_wait(state, one, [0x101, 1], progress)
+        assert not must_wait(state, one, [1], progress, vector, HomesHeard())
+        for homes in ([1, 0x101], [0x101, 1]):
+            assert must_wait(state, one, homes, progress, vector, HomesHeard())
     assert origins_of(regions.node(2).exchange.sessions(), 1) == [1]
+
+
+def test_a_region_that_does_not_know_the_epoch_of_the_home_yet_waits_for_it() -> None:
+    """What region 2 has is in place for region 2 alone: the home came back without it, and had raised an epoch before
+    it took it in. Region 2 hears that the home has it before it has room for that epoch.
+    """
+    regions = Regions(3)
+    regions.put(1, b"before")
+    regions.sync()
+    regions.cut(1, 3)
+    regions.cut(2, 3)
+    regions.put(2, b"old")
+    old = regions.node(1).replica.applied.counter()
+    regions.cut(1, 2)
+    regions.lose_disk(1, 1)
+    regions.heal(1, 3)
+    live(regions)
+    regions.put(1, b"new")
+    regions.node(2).writable(False)
+    regions.heal(1, 2)
+    regions.sync()
+    regions.tick(200)
+    regions.sync()
+    assert regions.node(1).replica.applied.vector.contains(1, old), "the home has it"
+    assert regions.node(2).exchange.waiting()[0] > 0 and order_of(regions, 2) == [b"before", b"old"]
+    calls = [regions.submit(2, PutCall(STREAM, [NewMessage(0, None, b"next")])) for _ in range(2)]
+    regions.sync()
+    assert b"next" not in order_of(regions, 1)
+    regions.node(2).writable(True)
+    for _ in range(2):
+        live(regions)
+    replies = regions.replies(2)
+    assert all(isinstance(replies[call], PutReply) for call in calls)
+    assert order_of(regions, 2) == [b"before", b"new", b"old"] + [b"next"] * len(calls)
 
 
 def test_other_partitions_and_other_calls_do_not_wait() -> None:
