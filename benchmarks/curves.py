@@ -218,12 +218,16 @@ class Measured:
 
 
 def curve(
-    node: Node, directory: Path, kind: str, largest: int, spills: bool, memory_max: int, hot_bytes_max: int
+    node: Node, directory: Path, kind: str, counts: range, spills: bool, memory_max: int, hot_bytes_max: int
 ) -> Iterator[Point]:
-    """The points from the smallest one up; the first that does not fit is the last."""
+    """The points of which the number is in this range, from the smallest one up; the first that does not fit is the
+    last.
+    """
     count = SMALLEST[kind]
+    while count < counts.start:
+        count *= STEP
     before: Point | None = None
-    while count <= largest:
+    while count in counts:
         point = Point(kind, count, spills)
         point.left_out = "" if before is None else why_not(before, count, memory_max, free_bytes(directory))
         if point.left_out:
@@ -266,6 +270,10 @@ def measured(node: Node, directory: Path, point: Point, hot_bytes_max: int) -> P
 def main(
     entries: Annotated[int, typer.Option(min=0, help="Entries of the largest region; a power of ten.")] = 1_000_000,
     streams: Annotated[int, typer.Option(min=0, help="Streams of the largest region of streams.")] = 100_000,
+    smallest: Annotated[int, typer.Option(min=1, help="Leave smaller ones out.")] = 1,
+    spilling: Annotated[
+        bool | None, typer.Option("--spilling/--no-spilling", help="Only regions that spill, or that do not.")
+    ] = None,
     memory_max: Annotated[int, typer.Option(min=1, help="Bytes of memory that a region may take.")] = 6_000_000_000,
     hot_bytes_max: Annotated[
         int, typer.Option(min=1, help="The setting of that name, of regions that spill.")
@@ -281,8 +289,9 @@ def main(
     place = directory or Path(tempfile.gettempdir())
     points = []
     for kind, largest in ((ENTRIES, entries), (STREAMS, streams)):
-        for spills in (False, True):
-            for point in curve(node, place, kind, largest, spills, memory_max, hot_bytes_max):
+        counts = range(smallest, largest + 1)
+        for spills in (False, True) if spilling is None else (spilling,):
+            for point in curve(node, place, kind, counts, spills, memory_max, hot_bytes_max):
                 points.append(point)
                 progress.print(json.dumps(asdict(point)), markup=False, soft_wrap=True)
     if as_json:

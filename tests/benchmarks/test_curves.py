@@ -15,7 +15,7 @@ GB = 1_000_000_000
 
 
 def test_a_region_that_spills_is_measured_and_starts_again(tmp_path: Path) -> None:
-    points = list(curve(find_node(sys.executable), tmp_path, ENTRIES, 10_000, True, 6 * GB, FEW))
+    points = list(curve(find_node(sys.executable), tmp_path, ENTRIES, range(1, 10_001), True, 6 * GB, FEW))
     assert [point.count for point in points] == [1_000, 10_000]
     figures = points[-1].figures
     assert figures["spilled_blocks"] > 0 and figures["xrange_reads"] > 0
@@ -25,8 +25,12 @@ def test_a_region_that_spills_is_measured_and_starts_again(tmp_path: Path) -> No
 
 
 def test_a_region_of_streams_keeps_them_in_memory(tmp_path: Path) -> None:
-    (one,) = curve(find_node(sys.executable), tmp_path, STREAMS, 1, False, 6 * GB, FEW)
+    (one,) = curve(find_node(sys.executable), tmp_path, STREAMS, range(1, 2), False, 6 * GB, FEW)
     assert one.figures["spilled_blocks"] == 0 and one.figures["adds_per_s"] > 0 and one.figures["start_s"] > 0
+
+
+def test_what_is_outside_of_the_range_is_not_measured(tmp_path: Path) -> None:
+    assert not list(curve(find_node(sys.executable), tmp_path, ENTRIES, range(1_001, 10_000), True, 6 * GB, FEW))
 
 
 @pytest.mark.parametrize(
