@@ -53,6 +53,7 @@ DISTINCT = 16
 MORE_PART = 0.4
 PAGE = 1_000
 SYNCED_S = 1.5
+ASKED_S = 0.1
 OPERATION_S = 1_800.0
 # What was compared is not compared again before it changes, unless the audit is turned off and on.
 AUDIT_MS, NO_AUDIT_MS = 200, 0
@@ -139,7 +140,8 @@ class Operations:
             return client.execute_command(*words)
 
     def _agree(self) -> bool:
-        """Whether both regions hold the same."""
+        """Whether both regions hold the same; they are asked seldom, because that costs them time."""
+        time.sleep(ASKED_S)
         if self.other.state() != SERVES or self.main.state() != SERVES:
             return False
         return self.other.vector() == self.main.vector() and self.other.digest() == self.main.digest()
