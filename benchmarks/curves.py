@@ -7,9 +7,9 @@ and written to once more. A point that would take more memory than is allowed, j
 
     memory, load      anonymous memory (RssAnon) at rest, and at most while it was filled
     each              the growth of it since the region was empty, for each entry or stream
-    XADD              a second, to one more stream, pipelines of 128 from eight connections
-    XRANGE            of ten entries at a random position, as one client sees it that waits for each reply: if the
-                      system has what it read in its cache, and if it has dropped the block files from there
+    XADD              a second, to one more stream, pipelines of 128 from eight connections; CPU of the region for each
+    XRANGE            of ten entries at a random position, the median as one client sees it that waits for each reply:
+                      if the system has what is read in its cache, and if it has dropped the block files from there
     reads             spilled blocks that were read for each of these
     start             from kill -9 until it serves, and the anonymous memory then
     checkpoint        SAVE, after the rest
@@ -99,7 +99,7 @@ class Measured:
         self._drop_cache()
         self._measure_reads("xrange_disk")
         self._restart()
-        figures["adds_per_s"] = self._add_more()
+        self._add_more()
 
     # Filling
 
@@ -170,6 +170,7 @@ class Measured:
         generator = random.Random(name)  # what one measurement opened is still in memory in the next one
         before = memory_field(self.region, "cold_reads")
         waits_us: list[float] = []
+        began_cpu_s = self.region.cpu_s()
         with Connection(self.region.port) as connection:
             for _ in range(READS):
                 request = self._range(generator)
@@ -178,6 +179,7 @@ class Measured:
                 connection.entries()
                 waits_us.append((time.perf_counter() - began_s) * 1e6)
         figures = self.point.figures
+        figures[f"{name}_cpu_us"] = (self.region.cpu_s() - began_cpu_s) / READS * 1e6
         figures[f"{name}_us"] = sum(waits_us) / READS
         figures[f"{name}_p50_us"], figures[f"{name}_p99_us"] = (percentile(waits_us, share) for share in (0.5, 0.99))
         figures[f"{name}_reads"] = (memory_field(self.region, "cold_reads") - before) / READS
@@ -210,8 +212,10 @@ class Measured:
         if found != entries or self.region.ask("DBSIZE") != keys:
             raise BenchmarkError(f"{self.region} had {entries} entries in its first streams, and has {found}")
 
-    def _add_more(self) -> float:
-        return drive(self.region, entries_in(self.region.port, ["more"], MORE)).rate
+    def _add_more(self) -> None:
+        added = drive(self.region, entries_in(self.region.port, ["more"], MORE))
+        self.point.figures["adds_per_s"] = added.rate
+        self.point.figures["add_cpu_us"] = added.cpu_us
 
 
 # The curves
@@ -301,7 +305,7 @@ def main(
 
 
 def table_of(points: Sequence[Point]) -> Table:
-    columns = ("", "spills", "memory", "load", "each", "XADD/s", "XRANGE", "reads", "from disk", "reads")
+    columns = ("", "spills", "memory", "load", "each", "XADD/s", "CPU", "XRANGE", "CPU", "reads", "from disk", "reads")
     table = Table(*columns, "start", "memory then", "checkpoint", "disk", "blocks on disk")
     for point in points:
         name, spills = f"{point.count:,} {point.kind}", "yes" if point.spills else "no"
@@ -321,9 +325,11 @@ def cells(figures: dict[str, float]) -> list[str]:
         mb("loading_peak_bytes"),
         f"{figures['each_bytes']:,.1f} B",
         f"{figures['adds_per_s']:,.0f}",
-        f"{figures['xrange_us']:,.0f} µs",
+        f"{figures['add_cpu_us']:.2f} µs",
+        f"{figures['xrange_p50_us']:,.0f} µs",
+        f"{figures['xrange_cpu_us']:,.0f} µs",
         f"{figures['xrange_reads']:.2f}",
-        f"{figures['xrange_disk_us']:,.0f} µs",
+        f"{figures['xrange_disk_p50_us']:,.0f} µs",
         f"{figures['xrange_disk_reads']:.2f}",
         f"{figures['start_s']:.2f} s",
         mb("start_anonymous_bytes"),
