@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -289,6 +290,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure regions of more and more entries and streams, with and without spilling."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that all servers are stopped
     node = find_node(python)
     place = directory or Path(tempfile.gettempdir())
     points = []
