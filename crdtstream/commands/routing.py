@@ -14,7 +14,7 @@ from typing import Final
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import CommandError
-from crdtstream.connections.shards import ShardMap
+from crdtstream.connections.shards import Shard, ShardMap
 from crdtstream.protocols.hash_slots import hash_slot_of
 
 CROSSSLOT: Final = "CROSSSLOT Keys in request don't hash to the same slot"
@@ -57,4 +57,9 @@ def require_one_slot(shards: ShardMap, client: Client, names: list[bytes]) -> No
     if any(hash_slot_of(name) != hash_slot for name in names[1:]):
         raise RedirectError(CROSSSLOT)
     if shard.number != shards.own:
-        raise RedirectError(f"MOVED {hash_slot} {shard.address.host}:{port}")
+        raise RedirectError(f"MOVED {hash_slot} {host_for(shard, client)}:{port}")
+
+
+def host_for(shard: Shard, client: Client) -> str:
+    """Where this client reaches a shard."""
+    return shard.address.host or client.local_host()

@@ -16,6 +16,7 @@ from hashlib import sha1
 from typing import Final
 
 from crdtstream.commands.integers import integer
+from crdtstream.commands.routing import host_for
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, Function, help_reply
 from crdtstream.connections.context import CommandError, Context, Reply, Work, shown
@@ -117,7 +118,10 @@ def help_text(context: Context, client: Client, argv: list[bytes]) -> Reply:
 def slots(context: Context, client: Client, argv: list[bytes]) -> Reply:
     rows: list[bytes] = []
     for shard in placed(shards_of(context), client):
-        node = [replies.bulk(shard.address.host.encode()), replies.integer(shard.address.port_for(client.encrypted))]
+        node = [
+            replies.bulk(host_for(shard, client).encode()),
+            replies.integer(shard.address.port_for(client.encrypted)),
+        ]
         node += [replies.bulk(shard.node_id.encode()), replies.mapping([], client.protocol)]
         rows.append(replies.array([replies.integer(shard.low), replies.integer(shard.high), replies.array(node)]))
     return replies.array(rows)
@@ -141,7 +145,7 @@ def groups(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 def described(shard: Shard, client: Client) -> list[bytes]:
     address = shard.address
-    host = replies.bulk(address.host.encode())
+    host = replies.bulk(host_for(shard, client).encode())
     items = [replies.bulk(b"id"), replies.bulk(shard.node_id.encode())]
     for name, port in ((b"port", address.port), (b"tls-port", address.tls_port)):
         if port:
@@ -160,7 +164,7 @@ def nodes(context: Context, client: Client, argv: list[bytes]) -> Reply:
         flags = ("myself," if shard.number == shards.own else "") + "master" + ("" if port else ",noaddr")
         state = "connected" if port else "disconnected"
         hash_slots = f"{shard.low}-{shard.high}" if shard.low < shard.high else f"{shard.low}"
-        address = f"{shard.address.host}:{port}@0"
+        address = f"{host_for(shard, client) if port else ''}:{port}@0"
         lines.append(f"{shard.node_id} {address} {flags} - 0 0 {shards.epoch} {state} {hash_slots}\n")
     return replies.verbatim("".join(lines).encode(), client.protocol)
 

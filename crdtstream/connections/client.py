@@ -107,6 +107,10 @@ class Client:
         self.backlog_bytes = 0
         self.farewell: bytes | None = None
 
+    def local_host(self) -> str:
+        """The host at which the client reached this region."""
+        return self.local_address.rpartition(":")[0].strip("[]")
+
     def put_back(self, argv: list[bytes]) -> None:
         """Let this request wait before all others of the backlog."""
         self.backlog.appendleft(argv)

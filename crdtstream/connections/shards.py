@@ -1,8 +1,8 @@
 """The shards of a region: one process each, with a range of hash slots, and where clients reach it.
 
 A region of one shard has no map at all. The hash slots of a shard never change, its address may; then the map gets a
-higher epoch. A shard without any port is one whose address is not known: its hash slots are not served. Without a host
-it is where the client is already connected, at another port, as clients understand it.
+higher epoch. A shard without any port is one whose address is not known: its hash slots are not served. One without a
+host is on the machine of this one, so a client is told the host at which it came here.
 
 Reference: `CLUSTER SLOTS` of Redis; the ranges are those of `redis-cli --cluster create`.
 """

@@ -118,9 +118,14 @@ def test_a_shard_with_one_kind_of_port_is_named_with_it(encrypted: bool, only: t
     assert region.line(f"XLEN {FOREIGN}") == b"-MOVED 15495 10.0.0.2:%d\r\n" % sum(only)
 
 
-def test_without_a_host_a_client_stays_at_the_host_where_it_is() -> None:
+@pytest.mark.parametrize(("local", "host"), [("10.0.0.7:7000", "10.0.0.7"), ("[fe80::1]:7000", "fe80::1")])
+def test_without_a_host_a_client_stays_at_the_host_where_it_is(local: str, host: str) -> None:
     region = shard(addresses=[ShardAddress("", 7000, 0), ShardAddress("", 7001, 0)])
-    assert region.line(f"XLEN {FOREIGN}") == b"-MOVED 15495 :7001\r\n"
+    region.client.local_address = local
+    assert region.line(f"XLEN {FOREIGN}") == f"-MOVED 15495 {host}:7001\r\n".encode()
+    assert f" {host}:7001@0 master ".encode() in (region.line("CLUSTER NODES") or b"")
+    for text in ("CLUSTER SLOTS", "CLUSTER SHARDS"):
+        assert f"${len(host)}\r\n{host}\r\n".encode() in (region.line(text) or b"")
 
 
 def test_the_hash_slots_of_a_shard_without_an_address_are_not_served() -> None:

@@ -19,7 +19,7 @@ from mypy_extensions import mypyc_attr
 from crdtstream.protocols import replies
 from crdtstream.protocols.requests import ProtocolError, RequestParser
 from crdtstream.runtime.redis.unread import Unread
-from crdtstream.runtime.tls.port import peer_name
+from crdtstream.runtime.tls.port import own_name, peer_name
 from crdtstream.runtime.turns import Turns, end_input, expect_input, now_ms
 from crdtstream.settings.config import is_loopback
 
@@ -117,6 +117,7 @@ class Connections:
         self._next_id += 1
         self._connections[self._next_id] = connection
         client = self.node.connect(self._next_id, peer_name(connection.transport), now_ms())
+        client.local_address = own_name(connection.transport)
         client.encrypted = connection.is_encrypted()
         return self._next_id
 

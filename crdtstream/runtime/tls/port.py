@@ -91,7 +91,15 @@ def record_refusal(context: Context, client: str, reason: str) -> None:
 
 def peer_name(transport: asyncio.BaseTransport) -> str:
     """`host:port` of the client."""
-    name = transport.get_extra_info("peername")
+    return name_of(transport.get_extra_info("peername"))
+
+
+def own_name(transport: asyncio.BaseTransport) -> str:
+    """`host:port` where the client reached this region."""
+    return name_of(transport.get_extra_info("sockname"))
+
+
+def name_of(name: object) -> str:
     if not isinstance(name, tuple):
         return "unix:0"
     host = f"[{name[0]}]" if ":" in str(name[0]) else str(name[0])

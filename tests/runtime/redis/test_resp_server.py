@@ -382,3 +382,15 @@ async def test_commands_of_other_worlds_are_unknown(tmp_path: Path, command: str
         wire = await region.connect()
         assert (await wire.ask(*command.split())).startswith(b"-")
         assert await wire.ask("PING") == PONG
+
+
+async def test_a_client_is_shown_with_both_ends_of_its_connection(tmp_path: Path) -> None:
+    async with running(config_of(tmp_path)) as region:
+        wire = await region.connect()
+        await wire.send(request("CLIENT", "INFO"))
+        await wire.line()
+        shown = dict([word.split(b"=", 1) for word in (await wire.line()).split()])
+        assert await wire.line() == b"\r\n"
+        for name, end in ((b"addr", "sockname"), (b"laddr", "peername")):
+            assert shown[name] == "{}:{}".format(*wire.writer.get_extra_info(end)).encode()
+        assert await wire.ask("CLIENT", "KILL", "LADDR", shown[b"laddr"], "SKIPME", "yes") == b":0\r\n"

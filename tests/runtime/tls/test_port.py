@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from crdtstream.connections.shards import ShardAddress, map_of
 from crdtstream.processes.ports import free_port
 from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.redis.resp_server import RespServer
@@ -71,6 +72,15 @@ async def test_redis_cli_with_a_certificate_and_a_user(tmp_path: Path, tls: Path
         plain[1].write(b"PING\r\n")
         assert await plain[0].readline() == b"+PONG\r\n"
         plain[1].close()
+
+
+async def test_each_client_is_sent_to_ports_of_its_kind(tmp_path: Path, tls: Path) -> None:
+    async with guarded(tmp_path, tls, tls_port=free_port(), tls_auth_clients="no", requirepass="") as region:
+        addresses = [ShardAddress("127.0.0.1", 7000 + number, 7100 + number) for number in range(2)]
+        region.loop.node.follow_shards(map_of("c", 1, 0, addresses, 1))
+        assert await cli(region, tls, "", "XLEN", "a") == "MOVED 15495 127.0.0.1:7101"
+        wire = await region.connect()
+        assert await wire.ask("XLEN", "a") == b"-MOVED 15495 127.0.0.1:7001\r\n"
 
 
 async def test_wrong_certificates_are_refused_with_a_reason(
