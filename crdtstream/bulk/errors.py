@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from crdtstream.connections.context import CommandError, Context
+from crdtstream.connections.shards import ShardMap
 from crdtstream.core.keyspace import DATABASES
+from crdtstream.protocols.hash_slots import hash_slot_of
 from crdtstream.status.availability import DISK_FULL, OOM
 
 ABORTED: Final = "ABORTED"
@@ -54,3 +57,14 @@ def require_database(database: int) -> int:
     if database >= DATABASES:
         raise BulkError(INVALID_ARGUMENT, f"database {database} is out of range: use 0 to {DATABASES - 1}")
     return database
+
+
+def require_own_streams(shards: ShardMap, database: int, names: Iterable[bytes]) -> None:
+    """Raise unless this shard of its region serves all these streams."""
+    if database:
+        raise BulkError(INVALID_ARGUMENT, f"database {database} is out of range: a region of several shards has only 0")
+    for name in names:
+        if not shards.serves(name):
+            number = shards.shard_of(hash_slot_of(name)).number
+            text = f"shard {number} of this region serves the stream {name!r}: ask its bulk port, which is the"
+            raise BulkError(FAILED_PRECONDITION, f"{text} region's first one plus {number}")

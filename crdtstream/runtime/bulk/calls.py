@@ -21,6 +21,7 @@ from crdtstream.bulk.errors import (
     BulkError,
     refused_as,
     require_database,
+    require_own_streams,
     require_writable,
 )
 from crdtstream.bulk.frontiers import Advancing, Frontier, frontiers_of
@@ -111,7 +112,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     async def Heads(self, request: bulk.HeadsRequest, context: ServicerContext) -> AsyncIterator[bulk.StreamHead]:
         async with self._port.call(context) as caller:
             names = Names(request.database, list(request.streams), request.pattern, request.deleted)
-            self._require(caller, HEADS, request.streams)
+            self._require(caller, HEADS, request.streams, request.database)
             ask = heads_with_deleted if request.deleted else heads_of
             before_ms = request.before_ms if request.HasField("before_ms") else None
             positions = {one.stream: seqs_of(one.seqs) for one in request.positions}
@@ -131,7 +132,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     async def Split(self, request: bulk.SplitRequest, context: ServicerContext) -> bulk.SplitReply:
         async with self._port.call(context) as caller:
-            self._require(caller, HEADS, [request.interval.stream])
+            self._require(caller, HEADS, [request.interval.stream], request.database)
             interval = interval_of(request.database, request.interval)
             split = IntervalSplitter(
                 interval.key, interval.origin, interval.after, interval.through, request.entries, request.pieces_max
@@ -144,7 +145,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     async def Read(self, request: bulk.ReadRequest, context: ServicerContext) -> AsyncIterator[bulk.Entries]:
         async with self._port.call(context) as caller:
-            self._require(caller, READING, [one.stream for one in request.intervals])
+            self._require(caller, READING, [one.stream for one in request.intervals], request.database)
             intervals = [interval_of(request.database, one) for one in request.intervals]
             with self._port.slice() as region:
                 for interval in intervals:
@@ -166,7 +167,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     ) -> AsyncIterator[bulk.GroupFrontier]:
         async with self._port.call(context) as caller:
             names = Names(request.database, list(request.streams), request.pattern)
-            self._require(caller, FRONTIERS, request.streams)
+            self._require(caller, FRONTIERS, request.streams, request.database)
             while not names.ended:
                 with self._port.slice() as region:
                     keys = [key for key in names.next(region) if caller.may(FRONTIERS, key[1])]
@@ -182,7 +183,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
         async with self._port.call(context) as caller:
             added = Added()
             async for message in request_iterator:
-                self._require(caller, ADDING, message.streams)
+                self._require(caller, ADDING, message.streams, message.database)
                 rows = await self._checked(message)
                 await self._add(rows, added)
             self.skipped[LOWER_ID] += added.skipped
@@ -196,7 +197,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             stage: staging.Stage | None = None
             try:
                 async for message in request_iterator:
-                    self._require(caller, ADDING, message.rows.streams)
+                    self._require(caller, ADDING, message.rows.streams, message.rows.database)
                     if stage is None:
                         with self._port.slice() as region:
                             stage = self._stages.begin(
@@ -235,7 +236,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     async def Publish(self, request: bulk.PublishRequest, context: ServicerContext) -> bulk.Published:
         async with self._port.call(context) as caller, self._turns.of(request.application):
-            self._require(caller, ADDING, [key_of(request.application)[1]])
+            self._require(caller, ADDING, [key_of(request.application)[1]], None)
             publishing = Publishing(request.application, request.batch, request.skip_published)
             with self._port.slice() as region:
                 going_on = publishing.begin(region, self._stages, list(request.stages))
@@ -257,7 +258,7 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     async def Discard(self, request: bulk.DiscardRequest, context: ServicerContext) -> bulk.Discarded:
         async with self._port.call(context) as caller:
-            self._require(caller, ADDING, [key_of(request.application)[1]])
+            self._require(caller, ADDING, [key_of(request.application)[1]], None)
             stages = self._stages.drop_batch(request.application, request.batch)
             if request.ledger:
                 await self._forget(request)
@@ -274,9 +275,9 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     async def Advance(self, request: bulk.AdvanceRequest, context: ServicerContext) -> bulk.Advanced:
         async with self._port.call(context) as caller:
             streams = [one.stream for one in request.positions]
-            self._require(caller, ACKNOWLEDGING, streams)
+            self._require(caller, ACKNOWLEDGING, streams, request.database)
             if request.create:
-                self._require(caller, CREATING, streams)
+                self._require(caller, CREATING, streams, request.database)
             advance = Advancing(request.group, request.consumer.encode() or CONSUMER, positions_of(request))
             if request.create:
                 await self._create(advance)
@@ -287,9 +288,14 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
             await self._port.await_settled()
             return bulk.Advanced(entries=advance.entries, removed=position_messages(advance.removed))
 
-    def _require(self, caller: BulkCaller, request: list[bytes], names: Iterable[bytes]) -> None:
+    def _require(self, caller: BulkCaller, request: list[bytes], names: Iterable[bytes], database: int | None) -> None:
+        """Rights to these streams, and that this shard serves them. The ledger, which has no database given, is kept in
+        the shard whose rows it is about.
+        """
         with self._port.slice() as region:
             caller.require(region, request, names)
+            if region.shards is not None and database is not None:
+                require_own_streams(region.shards, database, names)
 
     async def _create(self, advance: Advancing) -> None:
         """Create the group as XGROUP CREATE does, waiting until this region's origin is admitted."""
