@@ -1,7 +1,7 @@
 """One region, pure: commands, messages and ticks go in; records, replies and messages come out.
 
     in :  execute(client, argv, now_ms)   receive(link, message, now_ms)   tick(now_ms)
-          synced(position)   writable(flag, removal_bytes, member_bytes)   reconfigure(config)
+          synced(position)   writable(flag, removal_bytes, member_bytes)   reconfigure(config)   follow_shards(map)
     out:  ready() -> Ready | None         outgoing(link, bytes_max, now_ms) -> message | None
 
 The runtime performs a Ready in the order of its fields, and that order is a contract: append the records, then send the
