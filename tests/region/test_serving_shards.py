@@ -12,7 +12,16 @@ from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import replies
 from crdtstream.region.node import Node
 from simulations.machine import CLIENT
-from tests.region.test_serving_bursts import AS_BYTES, ONE_BY_ONE, START_MS, TOGETHER, arrive, node_of, replies_of
+from tests.region.test_serving_bursts import (
+    AS_BYTES,
+    ONE_BY_ONE,
+    OTHER,
+    START_MS,
+    TOGETHER,
+    arrive,
+    node_of,
+    replies_of,
+)
 
 # `b` is a key of this shard, `a` of the other one.
 ADDRESSES = [ShardAddress("10.0.0.1", 7000, 0), ShardAddress("10.0.0.2", 7001, 0)]
@@ -79,3 +88,17 @@ def replies_to(requests: list[list[bytes]], how: str, spills: bool) -> bytes:
 @given(PIPELINES, st.sampled_from([TOGETHER, AS_BYTES]), st.booleans())
 def test_a_pipeline_is_redirected_as_its_requests_are(requests: list[list[bytes]], how: str, spills: bool) -> None:
     assert replies_to(requests, how, spills) == replies_to(requests, ONE_BY_ONE, False)
+
+
+def test_a_client_that_waits_goes_on_waiting_when_the_map_changes() -> None:
+    """The hash slots of a shard never change, so the key that it waits for comes here."""
+    node = shard()
+    node.execute(CLIENT, b"XREAD BLOCK 0 STREAMS b 0".split(), START_MS)
+    assert not replies_of(node)
+    node.follow_shards(map_of("c", 1, 0, [ADDRESSES[0], ShardAddress("10.0.0.9", 9001, 0)], 2))
+    assert not replies_of(node)
+    node.execute(OTHER, b"XADD b * f v".split(), START_MS)
+    told = replies_of(node)
+    assert told[CLIENT].startswith(b"*1\r\n*2\r\n$1\r\nb\r\n") and told[OTHER].startswith(b"$")
+    node.execute(CLIENT, b"XLEN a".split(), START_MS)
+    assert replies_of(node) == {CLIENT: b"-MOVED 15495 10.0.0.9:9001\r\n"}
