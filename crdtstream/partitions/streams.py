@@ -134,7 +134,7 @@ class PartitionedStreams:
         # Calls that wait until the home may have them: see order.py.
         self.held: list[HeldCall] = []
         self._forwarded = Forwarded()
-        # Streams in which the last turn has left stale messages to the next one.
+        # Streams in which the last turn has left stale messages to the next one, or retention waits for blocks.
         self._unfinished: set[str] = set()
         # Messages that this process has numbered again.
         self.renumbered = 0
@@ -440,7 +440,8 @@ class PartitionedStreams:
         state, retention_ms = served.state, served.state.spec.retention_ms
         for partition in state.partitions():
             trim = partial(partition.trim_older, now_ms + self.ahead.ms - retention_ms)
-            self._context.errands.run(("partition", state.spec.id, partition.number), trim)
+            if not self._context.errands.run(("partition", state.spec.id, partition.number), trim):
+                self._unfinished.add(state.spec.id)
         if state.is_numbering():
             served.coordinator.drop_unused(retention_ms)
             if len(state.epochs.rows) > 1 and served.is_agreed(self._began_ms, self._links):
