@@ -16,11 +16,10 @@ from crdtstream.commands import arguments
 from crdtstream.commands.acknowledging import demand_acknowledged
 from crdtstream.commands.adding import TrimOptions, parse_add, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF
-from crdtstream.commands.claiming import live_rows
-from crdtstream.commands.group_reading import NEW, read_after
+from crdtstream.commands.group_reading import demand_read, read_after
 from crdtstream.commands.integers import integer
 from crdtstream.commands.pending_entries import ATTEMPTS_PER_COUNT, AutoclaimOptions, parse_claimed_ids
-from crdtstream.commands.read_options import NO_CLAIM, parse_read
+from crdtstream.commands.read_options import parse_read
 from crdtstream.commands.releasing import NackOptions
 from crdtstream.commands.removing import NamedIds, ranges_of, surplus_to_remove
 from crdtstream.commands.renaming import swapped
@@ -37,26 +36,28 @@ from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.streams.references import ids_of, oldest_settled
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.streams.trimming import trimmable
-from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, next_id, parse_id, previous_id
-
-CLAIM: Final = b"CLAIM"
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId, parse_id, previous_id
 
 Foresight = Callable[[Context, Client, list[bytes]], None]
 
 
 def foresee(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
     """Have the blocks read that this write needs, if it would not ask for them before its first effect."""
-    foresight = FORESIGHTS.get(command.name)
+    look(FORESIGHTS.get(command.name), context, client, argv)
+    if context.replica.changed.dirty and may_have_effects(context, client, command, argv):
+        look(ASKED_THEN.get(command.name), context, client, argv)
+        # The first effect on a key is what its groups acknowledge, for which blocks may be missing, too.
+        for key in dict.fromkeys([key for key, _ in context.replica.changed.dirty]):
+            if key[1] in argv or command.name in OF_READERS:
+                context.replica.acknowledge_key(key)
+
+
+def look(foresight: Foresight | None, context: Context, client: Client, argv: list[bytes]) -> None:
     if foresight is not None:
         try:
             foresight(context, client, argv)
         except CommandError:
             return  # the command says so itself
-    if context.replica.changed.dirty and may_have_effects(context, client, command, argv):
-        # The first effect on a key is what its groups acknowledge, for which blocks may be missing, too.
-        for key in dict.fromkeys([key for key, _ in context.replica.changed.dirty]):
-            if key[1] in argv or command.name in OF_READERS:
-                context.replica.acknowledge_key(key)
 
 
 def may_have_effects(context: Context, client: Client, command: Command, argv: list[bytes]) -> bool:
@@ -84,8 +85,7 @@ def foresee_all(context: Context, client: Client, requests: list[tuple[Command, 
             if command.name in ("xack", "xackdel"):
                 runs_behind(context, client, argv)
             name_ids(context, client, command, argv)
-            if command.name == "xack":
-                acknowledging_named(context, client, argv)
+            look(ASKED_THEN.get(command.name), context, client, argv)
             foresee(context, client, command, argv)
         elif command.name == "dump":
             copying(context, client, argv)
@@ -212,24 +212,12 @@ def autoclaiming(context: Context, client: Client, argv: list[bytes]) -> None:
 
 
 def group_reading(context: Context, client: Client, argv: list[bytes]) -> None:
-    letters = context.replica.changed.dirty and writes_letters(context, client, argv)
-    if client.transaction is None and reads_first(argv) and not letters:
-        return
     options = parse_read(argv, context.now_ms, "xreadgroup")
+    reads = 1 if client.transaction is None else len(client.transaction.requests)
     for name, text in zip(options.keys, options.ids, strict=True):
         pair = found(context, (client.database, name), options.group)
-        if pair is None:
-            continue
-        stream, group = pair
-        after = read_after(text)
-        if after != NEW:
-            history(stream, group, after, options.count, options.consumer)
-            continue
-        # Each command of a transaction reads on behind the one before.
-        limit = options.count * (1 if client.transaction is None else len(client.transaction.requests))
-        if options.claim_ms != NO_CLAIM:
-            live_rows(context, stream, group, options.claim_ms, limit)
-        group.next_entries(stream.chains, limit)
+        if pair is not None:
+            demand_read(context, *pair, read_after(text), options, reads)
 
 
 def deleting_consumer(context: Context, client: Client, argv: list[bytes]) -> None:
@@ -261,24 +249,11 @@ def demand_runs(group: Group, tree: EntryTree, gone: set[EntryId]) -> None:
     demand_blocks(tree.spilled_with(sorted([*ends, first])))
 
 
-def reads_first(argv: list[bytes]) -> bool:
-    """True for new entries of one stream: they are read before anything is noted."""
-    one = argv[-1] == b">" and argv[-3].upper() == b"STREAMS"
-    return one and not any(len(word) == len(CLAIM) and word.upper() == CLAIM for word in argv[4:-3])
-
-
-def history(stream: Stream, group: Group, after: EntryId, limit: int, consumer: bytes) -> None:
-    start = next_id(after)
-    if start is not None:
-        stream.demand([row.entry_id for row in group.pending.rows(start, ID_MAX, limit, consumer)])
-
-
 def releasing(context: Context, client: Client, argv: list[bytes]) -> None:
     demand(context, client, argv[1], NackOptions(argv).ids)
 
 
 def acknowledging_named(context: Context, client: Client, argv: list[bytes]) -> None:
-    """What an XACK asks for itself when it is no part of a transaction."""
     pair = found(context, (client.database, argv[1]), argv[2])
     if pair is not None:
         demand_acknowledged(*pair, arguments.parse_entry_ids(argv, 3))
@@ -307,8 +282,9 @@ FORESIGHTS: Final[dict[str, Foresight]] = {
     "renamenx": copying,
     "xclaim": claiming,
     "xautoclaim": autoclaiming,
-    "xreadgroup": group_reading,
     "xnack": releasing,
     "swapdb": swapping,
     "xgroup|delconsumer": deleting_consumer,
 }
+# These ask themselves, unless something has effects before they run.
+ASKED_THEN: Final[dict[str, Foresight]] = {"xack": acknowledging_named, "xreadgroup": group_reading}

@@ -58,6 +58,9 @@ class GroupReader(Waiter):
 
     def read(self, context: Context, found: list[tuple[Stream, Group]]) -> bytes | None:
         """Read from these streams, one for each key; the reply, or None if there was nothing."""
+        if context.replica.reads.may_wait and not self.notes_last():
+            for (stream, group), after in zip(found, self.after, strict=True):
+                demand_read(context, stream, group, after, self.options, 1)
         # First the header, once the number of streams is known.
         parts = [b""]
         streams = 0
@@ -83,6 +86,10 @@ class GroupReader(Waiter):
             attend(context, key, self.options.group, self.options.consumer)
         parts[0] = streams_header(streams, self.client.protocol)
         return b"".join(parts)
+
+    def notes_last(self) -> bool:
+        """True for new entries of one stream: all are read before anything is noted."""
+        return len(self.after) == 1 and self.options.claim_ms == NO_CLAIM and self.after[0] == NEW
 
     def read_new(
         self, context: Context, key: Key, stream: Stream, group: Group, budget: ReplyBudget
@@ -218,6 +225,20 @@ class GroupReader(Waiter):
 
     def expired(self, context: Context) -> bytes:
         return replies.null_array(self.client.protocol)
+
+
+def demand_read(
+    context: Context, stream: Stream, group: Group, after: EntryId, options: ReadOptions, reads: int
+) -> None:
+    """Have the blocks read for so many reads of this group, each of which goes on behind the one before."""
+    start = next_id(after)
+    if after == NEW:
+        limit = options.count * reads
+        if options.claim_ms != NO_CLAIM:
+            live_rows(context, stream, group, options.claim_ms, limit)
+        group.next_entries(stream.chains, limit)
+    elif start is not None:
+        stream.demand([row.entry_id for row in group.pending.rows(start, ID_MAX, options.count, options.consumer)])
 
 
 def readable(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:

@@ -33,6 +33,7 @@ from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import LogReader
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
+from crdtstream.region.acknowledging import acknowledge_all
 from crdtstream.region.delivering import Delivering
 from crdtstream.region.peers import Neighbours
 from crdtstream.region.ready import Ready
@@ -474,7 +475,7 @@ class Node:
             self.replica.changed.drain_touched()
         self.serving.resume()
         if self.replica.changed.dirty:
-            self.serving.acknowledge_all()
+            acknowledge_all(self.replica, self.context.errands)
 
     def synced(self, position: int) -> None:
         """The log is durable up to this position."""

@@ -13,7 +13,6 @@ of each queue, so a small request waits for few large ones, and no client waits 
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -357,20 +356,6 @@ class Serving:
         if self._context.parking.waiters:
             self._wake_durable()
         self._turn.begin_turn()
-
-    def acknowledge_all(self) -> None:
-        """Prepare the new runs of all dirty groups; of those for which blocks have to be read, in a later turn."""
-        replica, errands = self._replica, self._context.errands
-        if not replica.reads.on:
-            replica.acknowledge_all()
-            return
-        left = -1
-        while left != len(replica.changed.dirty):
-            left = len(replica.changed.dirty)
-            for dirty in list(replica.changed.dirty):
-                if dirty in replica.changed.dirty:
-                    errands.run(("runs", dirty), partial(replica.acknowledge, dirty))
-                    replica.budget.ease()
 
     def _end_pause(self) -> None:
         """At the end of a pause, let the clients go on whose requests were stopped, and those that were not served
