@@ -12,11 +12,12 @@ from crdtstream.core.entries.spilled import PLACE_BITS, STAGED
 from crdtstream.core.names.adding import STORE
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
+from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import ReplyError, Value
 from crdtstream.storage.checkpoint import checkpoint_names, files_of
 from simulations.checking import Checker, Sampled
 from simulations.machine import Machine
-from simulations.network import Network, Pair
+from simulations.network import Connection, Network, Pair
 from simulations.spill_clients import Transaction
 
 # Ticks for which anything may wait for blocks: a read takes three at most, and some waits need several reads.
@@ -30,7 +31,8 @@ class NothingWaits(Checker):
     - in a transaction, for what a command needs because of another one;
     - in a command that makes dead letters, for what groups acknowledge between two of them;
     - for a state that it is about to join, which is one turn;
-    - for what was open when the turn began, or was there at once, and closed since: worlds let hardly anything be open.
+    - for what was open when the turn or a request of it began, was there at once, or had been read for a request that
+      ran, and closed since: worlds let hardly anything be open.
 
     A start reads what it needs as it goes, since nobody is served yet. Worlds with a partitioned stream are left out:
     its ticks, and calls that the runtime makes in slices, read at once what they need.
@@ -45,6 +47,12 @@ class NothingWaits(Checker):
 
     def started(self, world: Network, number: int, fault: str) -> None:
         self._record(world, number)
+
+    def asked(self, world: Network, number: int, argv: list[bytes]) -> None:
+        self._add_open(world.machines[number])
+
+    def received(self, world: Network, connection: Connection, receiver: int, message: Message, data: bytes) -> None:
+        self._add_open(world.machines[receiver])
 
     def turned(self, world: Network, number: int) -> None:
         machine = world.machines[number]
@@ -69,8 +77,14 @@ class NothingWaits(Checker):
             world.misses.found_at.clear()
         self._staging[number] = machine.node.exchange.fetching.staging is not None
         self._before[number] = machine.node.replica.reads.waited, machine.node.statistics.tally("exec").calls
+        self._open[number] = set()
+        self._add_open(machine)
+
+    def _add_open(self, machine: Machine) -> None:
+        """Add what is open now; before a request, that is also what was opened since the turn began."""
         handles = [block.handle for block in blocks_of(machine) if not block.is_packed and lies_on_disk(block)]
-        self._open[number] = {(one.file_name(), one.offset) for one in handles if one is not None}
+        positions = {(one.file_name(), one.offset) for one in handles if one is not None}
+        self._open.setdefault(machine.number, set()).update(positions)
 
 
 def joins(machine: Machine) -> bool:

@@ -78,6 +78,8 @@ class Spilling(Watcher):
         misses.on_thread = True
         found = block_read.read()
         misses.on_thread = False
+        # What was read for a request is there at once when it runs now.
+        misses.found_at.update((one.file_name(), one.offset) for one in [*block_read.held, *block_read.handles])
         block_read.finish(found)
         self._world.run_again(number)
         self._world.turn(number)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from crdtstream.connections.blocks.reads import BlockRead
 from crdtstream.core.entries.spilled import STAGED, BlockHandle
+from crdtstream.replication.wire_pb2 import Message
 from crdtstream.storage.staged_blocks import StagedBlocks
 from simulations.history import Violation
 from simulations.machine import Machine
@@ -18,6 +22,7 @@ from simulations.spill_checkers import (
     WaitsUnchanged,
     blocks_of,
 )
+from simulations.spilling import Spilling
 from simulations.world import World
 from tests.simulations.test_spilling import spilling
 
@@ -47,6 +52,47 @@ def test_a_wait_in_the_middle_of_a_turn_is_noticed() -> None:
     with pytest.raises(Violation, match="in the middle of a turn"):
         checker.turned(world, 1)
     checker.turned(world, 1)
+
+
+@pytest.mark.parametrize("event", ["asked", "received"])
+def test_what_is_open_when_a_request_begins_may_be_read_again_after_it_was_closed(event: str) -> None:
+    """What other requests of the turn opened, or a checker that looked before this one."""
+    world, checker = spilling(6), NothingWaits()
+    number, machine = spilled_region(world)
+    block = next(block for block in blocks_of(machine) if block.is_spilled())
+    checker.turned(world, number)
+    block.opened()
+    if event == "asked":
+        checker.asked(world, number, [b"XLEN"])
+    else:
+        checker.received(world, next(iter(world.connections.values())), number, Message(), b"")
+    block.drop_content()
+    assert block.handle is not None
+    block.handle.read()
+    machine.node.replica.reads.waited += 1
+    checker.turned(world, number)
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same", "another"])
+def test_what_was_read_for_a_request_may_be_read_at_once_after_it_was_closed(same: bool) -> None:
+    """A block that another one closed is read again, in the turn for which it had been read on a thread."""
+    world, checker = spilling(6), NothingWaits()
+    number, machine = spilled_region(world)
+    handles = [block.handle for block in blocks_of(machine) if block.is_spilled() and block.handle is not None]
+    read, other = handles[0], handles[0 if same else 1]
+
+    def run() -> None:
+        other.read()
+        machine.node.replica.reads.waited += 1
+
+    checker.turned(world, number)
+    world.watch(checker)
+    finish = Spilling(world, Random(1))._finish
+    if same:
+        finish(number, BlockRead([], {read: read.read()}, run))
+    else:
+        with pytest.raises(Violation, match="in the middle of a turn"):
+            finish(number, BlockRead([read], {}, run))
 
 
 def test_a_command_whose_blocks_never_come_is_noticed() -> None:
