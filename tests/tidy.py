@@ -36,7 +36,7 @@ LAYERS = (
     ("partitions",),
     ("region",),
     ("runtime",),
-    ("demo", "admin", "oci"),
+    ("demo", "admin", "oci", "supervisor"),
     ("dashboard",),
     ("cli",),
     ("__main__",),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -36,10 +38,14 @@ from crdtstream.runtime.turns import RegionFailed
 from crdtstream.settings.config import CONSOLE, Config, ConfigError
 from crdtstream.settings.sample import sample
 from crdtstream.settings.secrets import with_secrets
+from crdtstream.settings.sharding import here, of_shard
 from crdtstream.settings.sources import Sources, values_of_flags
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
 from crdtstream.storage.segment import FormatUnknown
+from crdtstream.supervisor.founding import founding_problems, refuse_shards
+from crdtstream.supervisor.supervisor import Supervisor, own_command
+from crdtstream.supervisor.tether import shard_number, tie
 
 if TYPE_CHECKING:
     from crdtstream.runtime.traces.tracing import Tracing
@@ -98,14 +104,22 @@ def serve(
 ) -> None:
     """Run one region until SIGTERM."""
     try:
+        shard = shard_number(os.environ)
+        tie(os.environ)
         sources = Sources(config, values_of_flags(given), os.environ)
-        settings = sources.load()
+        load = sources.load if shard is None else lambda: of_shard(sources.load(), shard)
+        settings = load()
+        refuse_shards(settings)
     except ConfigError as error:
         fail(str(error), USAGE_ERROR)
+    except DiskError as error:
+        fail(str(error), FAILURE)
     if check:
         check_region(settings)
+    elif settings.shards > 1 and shard is None:
+        run_shards(settings, load)
     else:
-        run_region(settings, sources)
+        run_region(settings, None if sources.path is None else load)
 
 
 @settings_app.command("sample")
@@ -164,7 +178,20 @@ def spark_jobs(context: typer.Context) -> None:
     jobs(context.args)
 
 
-def run_region(config: Config, sources: Sources) -> None:
+def run_shards(config: Config, load: Callable[[], Config]) -> None:
+    """Run the supervisor of a region of several shards."""
+    configure_logging(replace(config, shard=""))
+    try:
+        code = asyncio.run(Supervisor(config, load, own_command()).run())
+    except ConfigError as error:
+        end(str(error), USAGE_ERROR)
+    except OSError as error:
+        end(str(error), FAILURE)
+    sys.exit(code)
+
+
+def run_region(config: Config, load: Callable[[], Config] | None) -> None:
+    """Run the node of a region, or of one of its shards; `load` reads its settings again, if they are in a file."""
     # A start may be killed at any moment. Compiled code would see Ctrl-C only once everything is read.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if config.log_format == CONSOLE:
@@ -172,7 +199,7 @@ def run_region(config: Config, sources: Sources) -> None:
     with nullcontext() if config.log_format == CONSOLE else ForeignOutput():
         configure_logging(config)
         try:
-            reread = None if sources.path is None else lambda: with_secrets(sources.load())
+            reread = None if load is None else lambda: with_secrets(load())
             with tracing_of(config) as tracing:
                 make_port = RespServer if tracing is None else tracing.port
                 loop = Loop(with_secrets(config), make_port, gateway_maker(config), reread, tracing)
@@ -208,7 +235,12 @@ def gateway_maker(config: Config) -> Callable[[Loop], GatewayPort] | None:
 
 
 def check_region(config: Config) -> None:
-    problems = problems_of(config)
+    """Of several shards, those that run here."""
+    if config.shards == 1:
+        problems = problems_of(config)
+    else:
+        found = [problem for number in here(config) for problem in problems_of(of_shard(config, number))]
+        problems = list(dict.fromkeys([*founding_problems(config), *found]))
     for try_out in (gateway_maker, check_tracing):
         try:
             try_out(config)
@@ -222,8 +254,6 @@ def check_region(config: Config) -> None:
 
 
 async def run_until_signal(loop: Loop) -> None:
-    import asyncio
-
     running = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         running.add_signal_handler(number, loop.stop)

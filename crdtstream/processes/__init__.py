@@ -6,6 +6,7 @@
     launching  how a process is started: its interpreter or container, its network, its directory
     server     a process that answers Redis requests: its log, its state, its end
     region     `crdtstream serve`: its arguments, its ports, and what it tells about itself
+    sharded    a region of several of these processes, and the one that runs them
     relay      a path between two regions that can be held and cut
     memory     what the kernel says about the memory of a process, and its peak
 

@@ -33,6 +33,15 @@ class Ports:
             if is_free(port):
                 return port
 
+    def allot_row(self, count: int) -> int:
+        """Return the first of so many ports that follow each other."""
+        while True:
+            first = self.allot()
+            others = range(first + 1, first + count)
+            if all(port in self._left and is_free(port) for port in others):
+                self._left = [port for port in self._left if port not in others]
+                return first
+
     def _next(self) -> int:
         if not self._left:
             self._left = self._own_block()
@@ -72,3 +81,8 @@ _ports = Ports()
 def free_port() -> int:
     """Return a port that is free, and that no process of this kind is given again."""
     return _ports.allot()
+
+
+def free_ports(count: int) -> int:
+    """Return the first of so many ports that follow each other, all as those of `free_port`."""
+    return _ports.allot_row(count)

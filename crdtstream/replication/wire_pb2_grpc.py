@@ -39,6 +39,11 @@ class ReplicationStub:
                 request_serializer=crdtstream_dot_replication_dot_wire__pb2.Envelope.SerializeToString,
                 response_deserializer=crdtstream_dot_replication_dot_wire__pb2.Envelope.FromString,
                 _registered_method=True)
+        self.Placement = channel.unary_unary(
+                '/crdtstream.replication.Replication/Placement',
+                request_serializer=crdtstream_dot_replication_dot_wire__pb2.PlacementRequest.SerializeToString,
+                response_deserializer=crdtstream_dot_replication_dot_wire__pb2.PlacementReply.FromString,
+                _registered_method=True)
 
 
 class ReplicationServicer:
@@ -50,6 +55,13 @@ class ReplicationServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Placement(self, request, context):
+        """Where the shards of this region are reached; UNIMPLEMENTED where there is one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ReplicationServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -57,6 +69,11 @@ def add_ReplicationServicer_to_server(servicer, server):
                     servicer.Exchange,
                     request_deserializer=crdtstream_dot_replication_dot_wire__pb2.Envelope.FromString,
                     response_serializer=crdtstream_dot_replication_dot_wire__pb2.Envelope.SerializeToString,
+            ),
+            'Placement': grpc.unary_unary_rpc_method_handler(
+                    servicer.Placement,
+                    request_deserializer=crdtstream_dot_replication_dot_wire__pb2.PlacementRequest.FromString,
+                    response_serializer=crdtstream_dot_replication_dot_wire__pb2.PlacementReply.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -86,6 +103,33 @@ class Replication:
             '/crdtstream.replication.Replication/Exchange',
             crdtstream_dot_replication_dot_wire__pb2.Envelope.SerializeToString,
             crdtstream_dot_replication_dot_wire__pb2.Envelope.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Placement(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/crdtstream.replication.Replication/Placement',
+            crdtstream_dot_replication_dot_wire__pb2.PlacementRequest.SerializeToString,
+            crdtstream_dot_replication_dot_wire__pb2.PlacementReply.FromString,
             options,
             channel_credentials,
             insecure,

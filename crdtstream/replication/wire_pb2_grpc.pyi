@@ -40,11 +40,15 @@ class ReplicationStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ReplicationAsyncStub: ...
     Exchange: _grpc.StreamStreamMultiCallable[_wire_pb2.Envelope, _wire_pb2.Envelope]
+    Placement: _grpc.UnaryUnaryMultiCallable[_wire_pb2.PlacementRequest, _wire_pb2.PlacementReply]
+    """Where the shards of this region are reached; UNIMPLEMENTED where there is one."""
 
 @_typing.type_check_only
 class ReplicationAsyncStub(ReplicationStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Exchange: _aio.StreamStreamMultiCallable[_wire_pb2.Envelope, _wire_pb2.Envelope]  # type: ignore[assignment]
+    Placement: _aio.UnaryUnaryMultiCallable[_wire_pb2.PlacementRequest, _wire_pb2.PlacementReply]  # type: ignore[assignment]
+    """Where the shards of this region are reached; UNIMPLEMENTED where there is one."""
 
 class ReplicationServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -53,5 +57,13 @@ class ReplicationServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_wire_pb2.Envelope],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_wire_pb2.Envelope], _abc.AsyncIterator[_wire_pb2.Envelope]]: ...
+
+    @_abc_1.abstractmethod
+    def Placement(
+        self,
+        request: _wire_pb2.PlacementRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_wire_pb2.PlacementReply, _abc.Awaitable[_wire_pb2.PlacementReply]]:
+        """Where the shards of this region are reached; UNIMPLEMENTED where there is one."""
 
 def add_ReplicationServicer_to_server(servicer: ReplicationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

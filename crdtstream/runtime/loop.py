@@ -37,6 +37,7 @@ from crdtstream.runtime.redis.connections import clients_possible
 from crdtstream.runtime.room_ensuring_node import RoomEnsuringNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.service_manager import ServiceManager
+from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.runtime.spiller import Spiller
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.tls.certificates import Renewal
@@ -74,6 +75,9 @@ class Loop(Turns):
         self._reloading = Reloading(config, reread)
         node = Node(config, now_ms())
         introduce(node)
+        self._shards = ShardMapFile(config) if config.shards > 1 else None
+        if self._shards is not None:
+            node.follow_shards(self._shards.current())
         self._disk = RealDisk(config.data)
         region_log, checkpointer = open_region(self._disk, node, config.limits.segment_bytes_max)
         region_log.limit_tail(config.limits.log_tail_bytes_max)
@@ -86,6 +90,8 @@ class Loop(Turns):
         ensuring = RoomEnsuringNode(self.node, self.expect, lambda: self.failed)
         self._traced = None if tracing is None else tracing.links(ensuring, self._effects)
         self.transport = GrpcTransport(config, self._traced or ensuring, self.schedule, now_ms, self.fail)
+        if self._shards is not None:
+            self.transport.placement = self._shards.replication_addresses
         used = (self.certificates, self.web_certificates, self.transport.certificates)
         self._renewal = Renewal([each for each in used if each is not None])
         self._tls_ports = tls_ports(config, self.transport.certificates, self.certificates, self.web_certificates)
@@ -257,6 +263,7 @@ class Loop(Turns):
 
     def _follow_config(self, config: Config) -> None:
         configure_logging(config)
+        self.transport.routes.follow(config.peers)
         self.transport.follow(self.node.neighbours.to_dial())
 
     def _fail_with(self, reason: str) -> None:
@@ -284,6 +291,7 @@ class Loop(Turns):
             self.transport.look_for_life()
             self.node.tick(now_ms())
             self.transport.follow(self.node.neighbours.to_dial())
+            self._follow_shards()
             self._renewal.follow(time.monotonic())
             self._look_at_certificates()
             if self._observing is not None:
@@ -292,6 +300,13 @@ class Loop(Turns):
             self._log_damage()
             self._notify_manager()
             self.schedule()
+
+    def _follow_shards(self) -> None:
+        """Take a map that the supervisor has replaced."""
+        shard_map = None if self._shards is None else self._shards.newer()
+        if shard_map is not None:
+            self.node.follow_shards(shard_map)
+            logger.info("shard-map-read", epoch=shard_map.epoch)
 
     def _expect_waiting(self) -> None:
         """Ensure room on the disk for batches that waited for it, of which a tick applies some."""

@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from crdtstream.settings.config import Config, ConfigError, refuse_exposure, validate_limits
+from crdtstream.settings.rows import AT_START
 from crdtstream.settings.table import KNOWN, Known
 
 PASSWORD = ("requirepass", "requirepass_file")
@@ -51,7 +52,7 @@ class Reloading:
 
 
 def may_change(known: Known) -> bool:
-    return known.is_live or known.field in PASSWORD
+    return known.row.change != AT_START or known.field in PASSWORD
 
 
 def value_of(known: Known, config: Config) -> object:

@@ -13,6 +13,7 @@ from crdtstream.settings.config import FSYNC_POLICIES, LOG_FORMATS, LOG_LEVELS, 
 # When a change takes effect.
 AT_ONCE = "at once"
 NEW_CONNECTIONS = "for new connections"
+ON_RELOAD = "on SIGHUP"
 AT_START = "at a start"
 
 
@@ -70,6 +71,7 @@ REGION_GROUPS: Groups = (
             row(
                 "announce",
                 "Where shards that run elsewhere are reached: the Redis port of shard k is `PORT` + k.",
+                ON_RELOAD,
                 unit="SHARDS=HOST:PORT",
             ),
         ),

@@ -11,6 +11,7 @@ from itertools import groupby
 from textwrap import wrap
 
 from crdtstream.settings.rewriting import toml
+from crdtstream.settings.rows import AT_START
 from crdtstream.settings.table import LIMIT_SETTINGS, LIMITS, NUMBERS, REGION_SETTINGS, TEXTS, Known
 
 WIDTH = 100
@@ -59,5 +60,5 @@ def sentences(known: Known) -> Iterator[str]:
         yield f"Unit: {known.unit}{size}."
     elif ".." in known.unit:
         yield f"{known.unit}."
-    if known.is_live:
+    if known.row.change != AT_START:
         yield f"Changes take effect {known.row.change}."

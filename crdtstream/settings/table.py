@@ -17,12 +17,17 @@ import re
 from collections.abc import Iterable
 
 from crdtstream.settings.config import Config, ConfigError, Limits
-from crdtstream.settings.rows import AT_START, LIMIT_GROUPS, REGION_GROUPS, Groups, SettingRow
+from crdtstream.settings.rows import AT_START, LIMIT_GROUPS, ON_RELOAD, REGION_GROUPS, Groups, SettingRow
 
 PREFIX = "CRDTSTREAM_"
-# Variables of other commands, and of the build.
+# What a supervisor gives the process of a shard: the number of the shard, and the supervisor's own process ID.
+SHARD_PROCESS, SUPERVISOR = "CRDTSTREAM_SHARD_PROCESS", "CRDTSTREAM_SUPERVISOR"
+# Variables of other commands, of the build, and of a supervisor.
 OTHER_VARIABLES = frozenset(
-    ("CRDTSTREAM_COMPILE", "CRDTSTREAM_CONFIG", "CRDTSTREAM_PASSWORD", "CRDTSTREAM_SOURCE_PASSWORD", "CRDTSTREAM_USER")
+    (
+        *("CRDTSTREAM_COMPILE", "CRDTSTREAM_CONFIG", "CRDTSTREAM_PASSWORD", "CRDTSTREAM_SOURCE_PASSWORD"),
+        *("CRDTSTREAM_USER", SHARD_PROCESS, SUPERVISOR),
+    )
 )
 LIMITS = "limits"
 NUMBER, TEXT, SWITCH, TEXTS, NUMBERS = "number", "text", "switch", "texts", "numbers"
@@ -101,8 +106,8 @@ class Known:
 
     @property
     def is_live(self) -> bool:
-        """A change takes effect while the region runs."""
-        return self.row.change != AT_START
+        """A change takes effect while the region runs, also one by CONFIG SET."""
+        return self.row.change not in (AT_START, ON_RELOAD)
 
     @property
     def unit(self) -> str:

@@ -88,6 +88,22 @@ START = (
     Event("settings-not-reloaded", ERROR, "The settings file cannot be used; nothing changes.", "reason"),
     Event("clients-limited", WARNING, "The limit of open files allows fewer clients.", "files", "clients_max"),
 )
+SHARDS = (
+    Event("shard-map-written", INFO, "The supervisor has written where the shards are reached.", "epoch", "shards"),
+    Event("shard-map-read", INFO, "This shard goes by a newer map of the shards.", "epoch"),
+    Event("shard-started", INFO, "The supervisor has started the process of a shard.", "shard", "process"),
+    Event("shards-serving", INFO, "All shards of this machine serve clients.", "shards"),
+    Event("shard-stopped", INFO, "A shard has ended as it was asked to; `SIGHUP` starts it again.", "shard"),
+    Event(
+        "shard-failed",
+        ERROR,
+        "The process of a shard has ended by itself; it is started again.",
+        "shard",
+        "reason",
+        "restart_s",
+    ),
+    Event("shards-stopping", INFO, "The supervisor stops all shards of this machine."),
+)
 LINKS = (
     Event("link-opened", INFO, "A peer is linked.", *LINK_FIELDS),
     Event(
@@ -245,6 +261,7 @@ OTHERS = (
 )
 GROUPS: tuple[tuple[str, tuple[Event, ...]], ...] = (
     ("Start", START),
+    ("Shards", SHARDS),
     ("Links", LINKS),
     ("State", STATE),
     ("Disk", DISK),

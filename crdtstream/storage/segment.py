@@ -61,7 +61,11 @@ def segment_name(first: int) -> str:
 
 def segment_names(disk: Disk) -> list[str]:
     """The log's segments, by ascending first record number; other files are ignored."""
-    return [name for name in disk.names() if name.startswith(_PREFIX_NAME) and name[len(_PREFIX_NAME) :].isdigit()]
+    return [name for name in disk.names() if is_segment(name)]
+
+
+def is_segment(name: str) -> bool:
+    return name.startswith(_PREFIX_NAME) and name[len(_PREFIX_NAME) :].isdigit()
 
 
 def first_of(name: str) -> int:

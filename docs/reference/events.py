@@ -12,11 +12,11 @@ A region logs one event per line on standard error. `--log-format` says how: `lo
 `console` for reading at a terminal. The first two are ASCII, and messages of libraries, warnings and tracebacks are
 fields of events too. `--log-level` says which events are written.
 
-Every event has `timestamp` (UTC), `level`, `event` and `region`, the name of the region that logs. A fault of the
-program has the traceback in `exception`. `detail` and `reason` are texts for people, which
-[Troubleshooting](troubleshooting.md) lists; match `event`, which stays the same. Where an event is logged at most once
-a minute, `repeated` says how often it has happened since the previous line.
-`crdtstream_log_events_total` counts [by event](operations.md#metrics).
+Every event has `timestamp` (UTC), `level`, `event` and `region`, the name of the region that logs; in a region of
+several shards also `shard`, unless the supervisor logs. A fault of the program has the traceback in `exception`.
+`detail` and `reason` are texts for people, which [Troubleshooting](troubleshooting.md) lists; match `event`, which
+stays the same. Where an event is logged at most once a minute, `repeated` says how often it has happened since the
+previous line. `crdtstream_log_events_total` counts [by event](operations.md#metrics).
 
 Output of a C library that ends the process may be lost, except with `console`.
 

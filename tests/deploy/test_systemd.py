@@ -23,6 +23,11 @@ def test_a_service_is_killed_only_after_a_region_would_have_stopped() -> None:
     assert int(seconds) * 1000 > Limits().stop_checkpoint_ms_max + Limits().stop_handover_ms_max
 
 
+def test_a_supervisor_alone_is_told_to_stop() -> None:
+    """A second SIGTERM makes a region stop at once, without a checkpoint or a handover."""
+    assert re.findall(r"^KillMode=(.*)$", UNIT, re.MULTILINE) == ["mixed"]
+
+
 def analyze(tmp_path: Path, *arguments: str) -> str:
     """What systemd-analyze says of the unit, which starts a program that exists."""
     unit = tmp_path / FILE.name

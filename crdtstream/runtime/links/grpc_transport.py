@@ -35,6 +35,7 @@ from crdtstream.runtime.links.link import LAST_WORDS_S, LOST, Link, LinkNode, Li
 from crdtstream.runtime.links.pace import Pace
 from crdtstream.runtime.links.pending_handshakes import Newcomer, Newcomers
 from crdtstream.runtime.links.pull_schedule import Beat
+from crdtstream.runtime.links.routes import Routes
 from crdtstream.runtime.links.stirring import Segments, addresses_of, plain
 from crdtstream.runtime.links.streams import Accepted, Dialled, grpc_options
 from crdtstream.runtime.logs.logging import log
@@ -99,6 +100,9 @@ class GrpcTransport:
         self._answers = Answers(config.peers, self._seek)
         self._handshake = Handshake(config, self._answers)
         self._newcomers = Newcomers(limits)
+        self.routes = Routes(config, self._channel)
+        # Where the shards of this region are reached; None if it has one.
+        self.placement: Callable[[], list[str]] | None = None
         self._sought = asyncio.Event()
         self._paces: dict[int, Pace] = {}
         self._looked_s = 0.0
@@ -350,7 +354,8 @@ class GrpcTransport:
 
     async def _dial(self, peer: str) -> Link | None:
         """Dial once and run the stream to its end; None if no connection was made."""
-        async with self._channel(peer) as channel:
+        reached = await self.routes.address_of(peer)
+        async with self._channel(reached) as channel:
             metadata, nonce = self._handshake.begin()
             call = wire_grpc.ReplicationStub(channel).Exchange(metadata=metadata)
             try:
@@ -369,27 +374,27 @@ class GrpcTransport:
                 if is_refusal(error):
                     self._record_refused(peer, reason_of(error))
                 else:
-                    self._record_unreached(peer, await self._explained(peer, reason_of(error)))
+                    self._record_unreached(peer, await self._explained(reached, reason_of(error)))
                 return None
             self._unreached_s.pop(peer, None)
             self._settings.node.peer_met(peer, region)
             link = self._open(True, peer, region)
-            await self._run_dialled(link, Dialled(call))
+            await self._run_dialled(link, Dialled(call), reached)
             call.cancel()
             if link.reason != SUPERSEDED:
                 self._settings.node.peer_failed(peer, link.reason)
             return link
 
-    async def _run_dialled(self, link: Link, stream: Dialled) -> None:
+    async def _run_dialled(self, link: Link, stream: Dialled, reached: str) -> None:
         """Look its name up meanwhile: the peer waits for a greeting, and a resolver may take long."""
-        finding = asyncio.create_task(self._find(link))
+        finding = asyncio.create_task(self._find(link, reached))
         try:
             await self._run(link, stream)
         finally:
             finding.cancel()
 
-    async def _find(self, link: Link) -> None:
-        link.addresses = await addresses_of(*split_address(link.address))
+    async def _find(self, link: Link, reached: str) -> None:
+        link.addresses = await addresses_of(*split_address(reached))
 
     async def _explained(self, peer: str, reason: str) -> str:
         """The reason, or what is wrong with a certificate where gRPC does not tell; asked for once in a while."""
@@ -441,6 +446,16 @@ class _Servicer(wire_grpc.ReplicationServicer):
         self, _requests: AsyncIterator[wire.Envelope], context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]
     ) -> None:
         await self._transport.serve(context)
+
+    async def Placement(
+        self,
+        request: wire.PlacementRequest,
+        context: grpc.aio.ServicerContext[wire.PlacementRequest, wire.PlacementReply],
+    ) -> wire.PlacementReply:
+        placement = self._transport.placement
+        if placement is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this region has one shard")
+        return wire.PlacementReply(addresses=placement())
 
 
 def _key(link: Link) -> str:

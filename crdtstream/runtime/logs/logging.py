@@ -1,6 +1,7 @@
 """The log on standard error: one event per line, as logfmt, as JSON, or for people at a terminal.
 
-Every event has a name of `crdtstream.status.events`, a level, the time in UTC, and the name of the region. In logfmt a
+Every event has a name of `crdtstream.status.events`, a level, the time in UTC, and the name of the region; those of a
+shard, its number. In logfmt a
 value that is not a plain word is a JSON string; both forms are ASCII, so no parser meets a line break or a byte that it
 cannot read.
 
@@ -22,7 +23,7 @@ import structlog
 from crdtstream.settings.config import CONSOLE, JSON, Config
 from crdtstream.status.events import EVENTS
 
-FIRST_FIELDS = ("timestamp", "level", "event", "region")
+FIRST_FIELDS = ("timestamp", "level", "event", "region", "shard")
 PLAIN = re.compile(r"[A-Za-z0-9_.:/@%+,;\[\]-]+")
 NUMBERS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -35,7 +36,7 @@ def configure_logging(config: Config) -> None:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            RegionName(config.name),
+            RegionName(config.name, config.shard),
             count,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *renderers(config.log_format),
@@ -59,13 +60,16 @@ def log(logger: Any, event: str, **fields: Any) -> None:
 
 
 class RegionName:
-    """Names the region in each event."""
+    """Names the region in each event, and the shard if it has several."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, shard: str = "") -> None:
         self._name = name
+        self._shard = shard
 
     def __call__(self, _logger: Any, _method: str, fields: Fields) -> Fields:
         fields["region"] = self._name
+        if self._shard:
+            fields["shard"] = self._shard
         return fields
 
 

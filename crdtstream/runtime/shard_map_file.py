@@ -1,0 +1,124 @@
+"""The file that says where the shards of this region are reached: `shards.json` beside their directories.
+
+The supervisor alone writes it, whole; shards read it at their start, and again once it has changed. Its epoch rises
+with every change, so a shard never goes back to an earlier one.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from crdtstream.connections.shards import ShardAddress, ShardMap, map_of
+from crdtstream.settings.config import Config
+from crdtstream.settings.sharding import SHARDS_FILE, number_of
+from crdtstream.storage.disk import DiskFailed
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ShardPlace:
+    """Where clients reach a shard, and where the same shard of another region does, as HOST:PORT: empty if it is at the
+    host that it knows already, at the port of shard 0 plus the number of the shard.
+    """
+
+    host: str
+    port: int
+    tls_port: int
+    replication: str
+
+
+@dataclass(frozen=True)
+class RegionShards:
+    """The content of the file: all shards, in the order of their numbers, as the region was founded."""
+
+    cluster: str
+    region: int
+    epoch: int
+    places: tuple[ShardPlace, ...]
+
+    def map_for(self, own: int) -> ShardMap:
+        addresses = [ShardAddress(place.host, place.port, place.tls_port) for place in self.places]
+        return map_of(self.cluster, self.region, own, addresses, self.epoch)
+
+
+def encoded(shards: RegionShards) -> bytes:
+    content = {
+        "format": FORMAT,
+        "cluster": shards.cluster,
+        "region": shards.region,
+        "shards": len(shards.places),
+        "epoch": shards.epoch,
+        "addresses": [asdict(place) for place in shards.places],
+    }
+    return json.dumps(content, indent=1).encode() + b"\n"
+
+
+def decoded(data: bytes, path: str) -> RegionShards:
+    """Raises DiskError for what the supervisor did not write."""
+    try:
+        return checked(json.loads(data))
+    except (ValueError, KeyError, TypeError) as error:
+        text = (
+            f"{path} cannot be read: {error}; put it back from a backup, or from another machine of this region, where"
+            " it is the same"
+        )
+        raise DiskFailed(errno.EIO, text) from error
+
+
+def checked(content: dict[str, Any]) -> RegionShards:
+    if content["format"] != FORMAT:
+        raise ValueError(f"its format is {content['format']}, and this release reads {FORMAT}")
+    places = tuple(
+        ShardPlace(str(row["host"]), int(row["port"]), int(row["tls_port"]), str(row["replication"]))
+        for row in content["addresses"]
+    )
+    if len(places) != content["shards"] or not places:
+        raise ValueError(f"it names {content['shards']} shards and has {len(places)} addresses")
+    return RegionShards(str(content["cluster"]), int(content["region"]), int(content["epoch"]), places)
+
+
+class ShardMapFile:
+    """The file as the process of one shard reads it."""
+
+    def __init__(self, config: Config) -> None:
+        self._path = Path(config.data).parent / SHARDS_FILE
+        self._number = number_of(config)
+        self._seen: tuple[int, int, int] | None = None
+        self._shards = self._read()
+
+    def _read(self) -> RegionShards:
+        try:
+            with self._path.open("rb") as file:
+                self._seen = signature(os.fstat(file.fileno()))
+                return decoded(file.read(), str(self._path))
+        except FileNotFoundError as error:
+            text = f"{self._path} is missing: start the supervisor of this region, crdtstream serve --shards"
+            raise DiskFailed(errno.ENOENT, text) from error
+
+    def current(self) -> ShardMap:
+        return self._shards.map_for(self._number)
+
+    def newer(self) -> ShardMap | None:
+        """The map, if the file has changed and its epoch has risen since the last look. Raises DiskError."""
+        if signature(os.stat(self._path)) == self._seen:
+            return None
+        read = self._read()
+        if read.epoch <= self._shards.epoch:
+            return None
+        self._shards = read
+        return self.current()
+
+    def replication_addresses(self) -> list[str]:
+        """Where other regions reach the shards."""
+        return [place.replication for place in self._shards.places]
+
+
+def signature(stat: os.stat_result) -> tuple[int, int, int]:
+    """What differs once the file was replaced."""
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -1,0 +1,126 @@
+"""How many shards a region has, for as long as its cluster lives, and where they are reached: `shards.json`.
+
+The number is written before the first shard starts. A directory that was founded with another number, or by a region of
+one shard, is refused: keys lie in the shard of their hash slot, so another number takes a new cluster, and an import.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, decoded, encoded
+from crdtstream.runtime.tls.credentials import join_address
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.sharding import SHARDS_FILE, elsewhere, own_host, port_of, replication_host
+from crdtstream.storage.checkpoint import MANIFEST
+from crdtstream.storage.disk import Disk, DiskError
+from crdtstream.storage.segment import is_segment
+
+OF_SHARD = re.compile(r"shard-[0-9]{3}")
+ANOTHER = "another number takes a new cluster in another --data, and crdtstream import"
+
+
+def places_of(config: Config) -> tuple[ShardPlace, ...]:
+    """Where each shard is reached, as the settings say."""
+    told = elsewhere(config)
+    return tuple(
+        place_elsewhere(config, number, *told[number]) if number in told else place_here(config, number)
+        for number in range(config.shards)
+    )
+
+
+def place_here(config: Config, number: int) -> ShardPlace:
+    host = replication_host(config)
+    replication = join_address(host, config.replication_port + number) if host else ""
+    return ShardPlace(own_host(config), port_of(config.port, number), port_of(config.tls_port, number), replication)
+
+
+def place_elsewhere(config: Config, number: int, host: str, port: int) -> ShardPlace:
+    """A shard of another machine, whose settings are the same: only its host and its Redis port are told."""
+    first = port if config.port else 0
+    tls_first = config.tls_port if config.port else port
+    replication = join_address(host, config.replication_port + number)
+    return ShardPlace(host, port_of(first, number), port_of(tls_first if config.tls_port else 0, number), replication)
+
+
+def found_or_follow(config: Config, disk: Disk) -> tuple[RegionShards, bool]:
+    """The map that these settings make, on the disk; true if it had to be written, because it is new or differs. Raises
+    ConfigError for a directory of something else, and DiskError.
+    """
+    path = Path(config.data) / SHARDS_FILE
+    present = read_present(disk, str(path)) if SHARDS_FILE in disk.names() else None
+    refuse_unfit(config, present, disk.names())
+    epoch = 0 if present is None else present.epoch
+    shards = RegionShards(config.cluster, config.region, epoch, places_of(config))
+    if shards == present:
+        return shards, False
+    shards = replace(shards, epoch=epoch + 1)
+    disk.replace(SHARDS_FILE, encoded(shards))
+    return shards, True
+
+
+def read_present(disk: Disk, path: str) -> RegionShards:
+    return decoded(disk.read(SHARDS_FILE, 0, disk.size(SHARDS_FILE)), path)
+
+
+def refuse_unfit(config: Config, present: RegionShards | None, names: list[str]) -> None:
+    """A directory without the file must have neither a region of one shard in it, nor shards."""
+    if present is not None:
+        refuse_others(config, present)
+    elif MANIFEST in names or any(is_segment(name) for name in names):
+        raise ConfigError(
+            f"the data directory {config.data} holds a region of one shard: start it without --shards; {ANOTHER}"
+        )
+    elif any(OF_SHARD.fullmatch(name) for name in names):
+        raise ConfigError(
+            f"the data directory {config.data} holds shards, and no {SHARDS_FILE}: put the file back from a backup, or"
+            " from another machine of this region, where it is the same"
+        )
+
+
+def refuse_others(config: Config, present: RegionShards) -> None:
+    count = len(present.places)
+    if count != config.shards:
+        raise ConfigError(
+            f"the data directory {config.data} was founded with --shards {count}, not {config.shards}: give --shards"
+            f" {count}; {ANOTHER}"
+        )
+    if (present.cluster, present.region) != (config.cluster, config.region):
+        raise ConfigError(
+            f"the data directory {config.data} belongs to region {present.region} of cluster {present.cluster!r}, not"
+            f" to region {config.region} of {config.cluster!r}: choose another --data"
+        )
+
+
+def read_here(config: Config) -> RegionShards | None:
+    """The file of a region that may be at work, None if there is none; raises ConfigError and DiskError."""
+    path = Path(config.data) / SHARDS_FILE
+    # What is wrong with the directory itself is found by the start.
+    if not os.path.exists(path):
+        return None
+    try:
+        return decoded(path.read_bytes(), str(path))
+    except OSError as error:
+        if isinstance(error, DiskError):
+            raise
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+
+
+def refuse_shards(config: Config) -> None:
+    """A region of one shard does not begin in the directory of a region of several. Raises ConfigError, DiskError."""
+    present = read_here(config) if config.shards == 1 else None
+    if present is not None:
+        refuse_others(config, present)
+
+
+def founding_problems(config: Config) -> list[str]:
+    """What `serve --check` says of the directory of a region of several shards."""
+    path = Path(config.data)
+    try:
+        refuse_unfit(config, read_here(config), os.listdir(path) if path.is_dir() else [])
+    except (ConfigError, DiskError) as error:
+        return [str(error)]
+    return []

@@ -1,0 +1,135 @@
+"""The process of one shard: started, and started again when it ends by itself, after a wait that doubles each time.
+
+A shard that ends with exit code 0 was asked to, by SHUTDOWN, by SIGTERM, or because its region left: it stays down
+until the supervisor is told to start it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from crdtstream.supervisor.reports import ShardReport
+
+BACKOFF_S_MIN = 0.25
+BACKOFF_S_MAX = 30.0
+# A process that has served for so long begins again with the shortest wait.
+STEADY_S = 60.0
+STARTING = "it is starting"
+
+logger = structlog.get_logger()
+
+
+class ShardProcess:
+    """One shard; `changed` is called whenever it begins or ceases to serve."""
+
+    def __init__(
+        self, number: int, command: Sequence[str], environment: Mapping[str, str], changed: Callable[[], None]
+    ) -> None:
+        self.number = number
+        self._command = command
+        self._environment = environment
+        self._changed = changed
+        self._process: Process | None = None
+        self._stopping = asyncio.Event()
+        self._again = asyncio.Event()
+        self._backoff_s = BACKOFF_S_MIN
+        # Why it does not serve; empty if it does.
+        self.status = STARTING
+        # Of the last process that ended.
+        self.code = 0
+        # It has ended as it was asked to.
+        self.is_down = False
+
+    @property
+    def process_id(self) -> int:
+        """0 while there is no process."""
+        return 0 if self._process is None else self._process.pid
+
+    async def run(self) -> None:
+        """Keep the shard running until `stop`."""
+        while not self._stopping.is_set():
+            began_s = asyncio.get_running_loop().time()
+            await self._run_once()
+            if self._stopping.is_set():
+                return
+            if self.code == 0:
+                await self._await_restart()
+            else:
+                lived_s = asyncio.get_running_loop().time() - began_s
+                await self._rest(lived_s)
+
+    async def _run_once(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdin=DEVNULL, env=self._environment, start_new_session=True
+        )
+        logger.info("shard-started", shard=self.number, process=self._process.pid)
+        if self._stopping.is_set():
+            self._process.send_signal(signal.SIGTERM)
+        self._report(STARTING)
+        self.code = await self._process.wait()
+        self._process = None
+
+    async def _await_restart(self) -> None:
+        logger.info("shard-stopped", shard=self.number)
+        self._again.clear()
+        self.is_down = True
+        self._report("it was stopped")
+        await first_of(self._again.wait(), self._stopping.wait())
+        self.is_down = False
+
+    async def _rest(self, lived_s: float) -> None:
+        """Wait, before the next attempt, twice as long as before the last one."""
+        if lived_s >= STEADY_S:
+            self._backoff_s = BACKOFF_S_MIN
+        logger.error("shard-failed", shard=self.number, reason=reason_of(self.code), restart_s=self._backoff_s)
+        self._report(reason_of(self.code))
+        await first_of(asyncio.sleep(self._backoff_s), self._stopping.wait())
+        self._backoff_s = min(2 * self._backoff_s, BACKOFF_S_MAX)
+
+    def _report(self, status: str) -> None:
+        self.status = status
+        self._changed()
+
+    def heard(self, report: ShardReport) -> None:
+        """Its process says this of itself."""
+        if report.serves or report.status:
+            self._report("" if report.serves else report.status)
+
+    def start_again(self) -> None:
+        """Start it if it was stopped."""
+        self._again.set()
+
+    def signal(self, number: int) -> None:
+        if self._process is not None:
+            # It may have ended a moment ago.
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def stop(self) -> None:
+        """Ask for a clean stop, after which it is not started again; a second time, for a faster one."""
+        self._stopping.set()
+        self.signal(signal.SIGTERM)
+
+
+async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait for one of them; the others are given up."""
+    tasks = [asyncio.ensure_future(each) for each in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def reason_of(code: int) -> str:
+    if code < 0:
+        return f"it was ended by {signal.Signals(-code).name}"
+    return f"it ended with exit code {code}: its log says why"

@@ -1,0 +1,146 @@
+"""The supervisor of a region: it writes the map of the shards, runs those of this machine, and passes signals on.
+
+    SIGTERM, SIGINT  all shards stop; a second one makes them stop faster
+    SIGHUP           settings and certificates are read again here and by all shards; a shard that was stopped starts
+
+It ends once all of its shards have ended. A shard with wrong settings ends all of them, unless they have served before:
+then it is started again like any other that fails, because the others serve.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+import structlog
+
+from crdtstream.runtime.service_manager import ServiceManager
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.sharding import here, validate_shards
+from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
+from crdtstream.storage.disk import DiskError, RealDisk
+from crdtstream.supervisor.founding import found_or_follow
+from crdtstream.supervisor.reports import Reports
+from crdtstream.supervisor.shard import ShardProcess
+
+USAGE_ERROR = 2
+FAILURE = 1
+# What a service manager gave this process, and is not for others.
+OF_MANAGER = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
+
+logger = structlog.get_logger()
+
+
+def own_command() -> list[str]:
+    """The command line of this process, for processes that do the same."""
+    return [sys.executable, *sys.orig_argv[1:]]
+
+
+class Supervisor:
+    """Runs the shards of one machine; `load` reads the settings again. Raises ConfigError and DiskError."""
+
+    def __init__(self, config: Config, load: Callable[[], Config], command: Sequence[str]) -> None:
+        self._config = config
+        self._load = load
+        self._command = command
+        self._disk = RealDisk(config.data)
+        self._reports = Reports()
+        self._manager = ServiceManager(os.environ.get("NOTIFY_SOCKET", ""))
+        self._stopping = False
+        self._served = False
+        self._shards: list[ShardProcess] = []
+        self._ended = asyncio.Event()
+
+    async def run(self) -> int:
+        """Run until all shards have ended; return the exit code."""
+        running = asyncio.get_running_loop()
+        with closing(self._disk), closing(self._reports):
+            self._write_map(self._config)
+            self._shards = [self._make(number) for number in here(self._config)]
+            running.add_reader(self._reports.fileno(), self._receive)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                running.add_signal_handler(number, self.stop)
+            running.add_signal_handler(signal.SIGHUP, self.reload)
+            try:
+                await self._run_all()
+            finally:
+                running.remove_reader(self._reports.fileno())
+        codes = [shard.code for shard in self._shards]
+        if USAGE_ERROR in codes:
+            return USAGE_ERROR
+        return FAILURE if any(codes) else 0
+
+    def _make(self, number: int) -> ShardProcess:
+        environment = {name: value for name, value in os.environ.items() if name not in OF_MANAGER}
+        environment |= {
+            SHARD_PROCESS: str(number),
+            SUPERVISOR: str(os.getpid()),
+            "NOTIFY_SOCKET": self._reports.address,
+        }
+        return ShardProcess(number, self._command, environment, self._look)
+
+    async def _run_all(self) -> None:
+        tasks = [asyncio.create_task(shard.run()) for shard in self._shards]
+        for task in tasks:
+            task.add_done_callback(lambda _: self._ended.set())
+        while not all(task.done() for task in tasks):
+            self._ended.clear()
+            await self._ended.wait()
+            if any(task.done() and task.exception() is not None for task in tasks):
+                self.stop()
+        for task in tasks:
+            task.result()
+
+    def _write_map(self, config: Config) -> None:
+        shards, is_new = found_or_follow(config, self._disk)
+        if is_new:
+            logger.info("shard-map-written", epoch=shards.epoch, shards=len(shards.places))
+
+    def _receive(self) -> None:
+        by_process = {shard.process_id: shard for shard in self._shards if shard.process_id}
+        for report in self._reports.read():
+            shard = by_process.get(report.process)
+            if shard is not None:
+                shard.heard(report)
+
+    def _look(self) -> None:
+        """A shard has changed: tell the service manager, and end if that is the end of all."""
+        waiting = [shard for shard in self._shards if shard.status]
+        if not waiting and not self._served:
+            self._served = True
+            logger.info("shards-serving", shards=len(self._shards))
+        first = waiting[0] if waiting else None
+        self._manager.notify("" if first is None else f"shard {first.number}: {first.status}", self._stopping)
+        failed = any(shard.code == USAGE_ERROR and not shard.process_id for shard in self._shards)
+        if (failed and not self._served) or all(shard.is_down for shard in self._shards):
+            self.stop()
+
+    def stop(self) -> None:
+        """Stop all shards; a second call makes them stop faster."""
+        if not self._stopping:
+            logger.info("shards-stopping")
+        self._stopping = True
+        self._manager.notify("", is_stopping=True)
+        for shard in self._shards:
+            shard.stop()
+
+    def reload(self) -> None:
+        """Read the settings again, and have the shards do so."""
+        self._manager.notify_reload()
+        try:
+            # Of the settings that the map comes from this one changes without a start.
+            config = dataclasses.replace(self._config, announce=self._load().announce)
+            validate_shards(config)
+            self._write_map(config)
+            self._config = config
+        except (ConfigError, DiskError) as error:
+            logger.error("settings-not-reloaded", reason=str(error))
+        for shard in self._shards:
+            shard.signal(signal.SIGHUP)
+            shard.start_again()
+        self._look()

@@ -1,0 +1,143 @@
+"""The number of shards is written once; the map follows the settings, with an epoch that rises when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import astuple, replace
+from pathlib import Path
+
+import pytest
+
+from crdtstream.runtime.shard_map_file import RegionShards, ShardMapFile, encoded
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.sharding import SHARDS_FILE, of_shard
+from crdtstream.storage.disk import DiskError, RealDisk
+from crdtstream.supervisor.founding import found_or_follow, founding_problems, places_of, refuse_shards
+
+TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(name="east", region=1, cluster="c", shards=4, data=str(tmp_path / "data"))
+
+
+@pytest.fixture
+def disk(config: Config) -> Iterator[RealDisk]:
+    with closing(RealDisk(config.data)) as opened:
+        yield opened
+
+
+def test_the_map_is_written_once_and_again_when_it_differs(config: Config, disk: RealDisk) -> None:
+    founded, is_new = found_or_follow(config, disk)
+    assert (founded.epoch, len(founded.places), is_new) == (1, 4, True)
+    assert found_or_follow(config, disk) == (founded, False)
+    moved, is_new = found_or_follow(replace(config, announce=("3=b:7000",)), disk)
+    assert (moved.epoch, moved.places[3].host, moved.places[3].port, is_new) == (2, "b", 7003, True)
+    assert moved.places[:3] == founded.places[:3]
+
+
+def test_a_shard_reads_what_was_written(config: Config, disk: RealDisk) -> None:
+    found_or_follow(config, disk)
+    file = ShardMapFile(of_shard(config, 2))
+    assert file.newer() is None
+    shard_map = file.current()
+    shard_map.check()
+    assert (shard_map.own, shard_map.epoch, shard_map.own_shard().address.port) == (2, 1, 6381)
+    found_or_follow(replace(config, announce_host="a.example.net"), disk)
+    newer = file.newer()
+    assert newer is not None
+    assert (newer.epoch, newer.own_shard().address.host) == (2, "a.example.net")
+    assert file.newer() is None
+    assert file.replication_addresses()[2] == "a.example.net:16381"
+
+
+@pytest.mark.parametrize(
+    ("settings", "last"),
+    [
+        ({}, ("127.0.0.1", 6382, 0, "")),
+        ({"announce_host": "a"}, ("a", 6382, 0, "a:16382")),
+        ({"bind": "10.0.0.1", "replication_bind": "10.0.0.1"}, ("10.0.0.1", 6382, 0, "10.0.0.1:16382")),
+        ({"announce_host": "[::1]", "tls_port": 7000, **TLS}, ("::1", 6382, 7003, "[::1]:16382")),
+        ({"port": 0, "tls_port": 7000, **TLS}, ("127.0.0.1", 0, 7003, "")),
+        ({"announce": ("3=b:7000",)}, ("b", 7003, 0, "b:16382")),
+        ({"announce": ("3=b:8000",), "tls_port": 7000, **TLS}, ("b", 8003, 7003, "b:16382")),
+        ({"announce": ("3=b:8000",), "port": 0, "tls_port": 7000, **TLS}, ("b", 0, 8003, "b:16382")),
+    ],
+)
+def test_where_a_shard_is_reached(config: Config, settings: dict[str, object], last: tuple[object, ...]) -> None:
+    assert astuple(places_of(replace(config, **settings))[3]) == last  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"shards": 2}, "was founded with --shards 4, not 2: give --shards 4; another number takes a new cluster"),
+        ({"region": 2}, "belongs to region 1 of cluster 'c', not to region 2 of 'c'"),
+        ({"cluster": "d"}, "belongs to region 1 of cluster 'c', not to region 1 of 'd'"),
+    ],
+)
+def test_a_directory_of_something_else_is_refused(
+    config: Config, disk: RealDisk, settings: dict[str, object], text: str
+) -> None:
+    found_or_follow(config, disk)
+    other = replace(config, **settings)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=text):
+        found_or_follow(other, disk)
+    assert text in founding_problems(other)[0]
+    assert founding_problems(config) == []
+
+
+@pytest.mark.parametrize("name", ["log-00000000000000000001", "manifest"])
+def test_data_of_a_region_of_one_shard_is_refused(config: Config, disk: RealDisk, name: str) -> None:
+    disk.create(name, 8)
+    with pytest.raises(ConfigError, match="holds a region of one shard: start it without --shards; another number"):
+        found_or_follow(config, disk)
+
+
+def test_shards_without_their_map_are_refused(config: Config, disk: RealDisk) -> None:
+    (Path(config.data) / "shard-001").mkdir()
+    with pytest.raises(ConfigError, match=r"holds shards, and no shards\.json: put the file back"):
+        found_or_follow(config, disk)
+
+
+def test_a_region_of_one_shard_does_not_begin_there(config: Config, disk: RealDisk) -> None:
+    one = replace(config, shards=1)
+    refuse_shards(one)
+    found_or_follow(config, disk)
+    refuse_shards(config)
+    with pytest.raises(ConfigError, match="was founded with --shards 4, not 1: give --shards 4"):
+        refuse_shards(one)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"format": 2}',
+        b'{"format": 1, "shards": 2, "addresses": [], "cluster": "c", "region": 1, "epoch": 1}',
+    ],
+)
+def test_a_damaged_map_says_what_to_do(config: Config, disk: RealDisk, content: bytes) -> None:
+    disk.replace(SHARDS_FILE, content)
+    for read in (lambda: found_or_follow(config, disk), lambda: ShardMapFile(of_shard(config, 0))):
+        with pytest.raises(DiskError, match=r"shards\.json cannot be read: .*; put it back from a backup"):
+            read()
+    assert "put it back" in founding_problems(config)[0]
+
+
+def test_a_shard_without_a_map_does_not_start(config: Config) -> None:
+    with pytest.raises(DiskError, match="is missing: start the supervisor"):
+        ShardMapFile(of_shard(config, 0))
+
+
+def test_an_epoch_never_falls(config: Config, disk: RealDisk) -> None:
+    shards, _ = found_or_follow(config, disk)
+    found_or_follow(replace(config, announce_host="a"), disk)
+    file = ShardMapFile(of_shard(config, 0))
+    disk.replace(SHARDS_FILE, encoded(RegionShards("c", 1, 1, shards.places)))
+    assert file.newer() is None
+    assert file.current().epoch == 2

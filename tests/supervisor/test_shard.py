@@ -1,0 +1,95 @@
+"""A shard's process is started again when it fails, and left when it was stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import structlog.testing
+
+from crdtstream.processes.waiting import DEADLINE_S
+from crdtstream.supervisor.reports import ShardReport
+from crdtstream.supervisor.shard import STARTING, ShardProcess
+
+SLEEP = "import time; time.sleep(600)"
+
+
+def shard_of(program: str, changed: Callable[[], None] = lambda: None) -> ShardProcess:
+    return ShardProcess(3, [sys.executable, "-c", program], dict(os.environ), changed)
+
+
+async def reached(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def within(work: Awaitable[None]) -> None:
+    await asyncio.wait_for(work, DEADLINE_S)
+
+
+async def test_a_process_that_fails_is_started_again_later_each_time(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    shard = shard_of(f"open({str(count)!r}, 'a').write('x'); raise SystemExit(9)")
+    with structlog.testing.capture_logs() as logs:
+        running = asyncio.create_task(shard.run())
+        await reached(lambda: len([row for row in logs if row["event"] == "shard-failed"]) == 3)
+        shard.stop()
+        await within(running)
+    failed = [row for row in logs if row["event"] == "shard-failed"]
+    assert [row["restart_s"] for row in failed] == [0.25, 0.5, 1.0]
+    assert {row["reason"] for row in failed} == {"it ended with exit code 9: its log says why"}
+    assert {row["shard"] for row in logs} == {3}
+    assert (len(count.read_text()), shard.code, shard.process_id) == (3, 9, 0)
+
+
+async def test_a_signal_is_named() -> None:
+    shard = shard_of("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    running = asyncio.create_task(shard.run())
+    await reached(lambda: shard.status == "it was ended by SIGKILL")
+    shard.stop()
+    await within(running)
+
+
+async def test_one_that_was_stopped_stays_down_until_it_is_started_again(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    shard = shard_of(f"open({str(starts)!r}, 'a').write('x')")
+    running = asyncio.create_task(shard.run())
+    await reached(lambda: shard.is_down)
+    assert shard.status == "it was stopped"
+    await asyncio.sleep(0.4)
+    assert starts.read_text() == "x"
+    shard.start_again()
+    await reached(lambda: starts.read_text() == "xx")
+    await reached(lambda: shard.is_down)
+    shard.stop()
+    await within(running)
+
+
+async def test_a_stop_ends_the_process_and_the_waiting() -> None:
+    shard = shard_of(SLEEP)
+    running = asyncio.create_task(shard.run())
+    await reached(lambda: shard.process_id != 0)
+    process = shard.process_id
+    shard.stop()
+    shard.stop()
+    await within(running)
+    assert shard.code < 0 and not Path(f"/proc/{process}").exists()
+    shard.signal(15)
+
+
+async def test_its_state_follows_its_reports() -> None:
+    told: list[str] = []
+    shard = shard_of(SLEEP, lambda: told.append(shard.status))
+    for text in (
+        "STATUS=the log is being read",
+        "READY=1\nSTATUS=serving",
+        "RELOADING=1",
+        "STATUS=stopping",
+    ):
+        shard.heard(ShardReport(1, text))
+    assert told == ["the log is being read", "", "stopping"]
+    assert shard_of(SLEEP).status == STARTING
