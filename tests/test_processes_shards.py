@@ -81,6 +81,12 @@ def test_each_shard_replicates_with_its_own(started: list[RegionProcess], tmp_pa
     assert len({*east.digests()}) == 2, "shards hold different keys"
     with pytest.raises(redis.ResponseError, match=f"15495 127.0.0.1:{east.port + 1}"):
         east.ask_shard(0, "XLEN", KEYS[1])
+    with redis.Redis(port=east.port + 1) as listener, listener.pubsub(ignore_subscribe_messages=True) as heard:
+        heard.subscribe("news")
+        until(lambda: east.ask_shard(1, "PUBSUB", "NUMSUB", "news")[1] == 1, "it listens")
+        east.ask_shard(0, "PUBLISH", "news", "of shard 0")
+        message = until(lambda: heard.get_message(timeout=1), "the other shard passes it on")
+    assert message["data"] == b"of shard 0"
 
 
 def test_a_shard_that_is_killed_comes_back_with_its_data(started: list[RegionProcess], tmp_path: Path) -> None:

@@ -396,7 +396,11 @@ def error_fields(context: Context) -> list[Field]:
 
 
 def cluster_fields(context: Context) -> list[Field]:
-    return [("cluster_enabled", int(context.shards is not None))]
+    shards = context.shards
+    fields: list[Field] = [("cluster_enabled", int(shards is not None))]
+    if shards is not None:
+        fields += [("shard", shards.own), ("shards", len(shards.shards)), ("shard_map_epoch", shards.epoch)]
+    return fields
 
 
 def keyspace_fields(context: Context) -> list[Field]:

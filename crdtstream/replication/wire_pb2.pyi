@@ -87,6 +87,7 @@ class Envelope(_message.Message):
     PROOF_FIELD_NUMBER: _builtins.int
     BATCHES_FIELD_NUMBER: _builtins.int
     PART_FIELD_NUMBER: _builtins.int
+    PUBLISHED_FIELD_NUMBER: _builtins.int
     zstd: _builtins.bytes
     size_bytes: _builtins.int
     """of what the stream carries, before compression"""
@@ -95,6 +96,10 @@ class Envelope(_message.Message):
     def batches(self) -> Global___Frame: ...
     @_builtins.property
     def part(self) -> Global___Frame: ...
+    @_builtins.property
+    def published(self) -> Global___Published:
+        """of Publish"""
+
     def __init__(
         self,
         *,
@@ -103,14 +108,42 @@ class Envelope(_message.Message):
         proof: _builtins.bytes = ...,
         batches: Global___Frame | None = ...,
         part: Global___Frame | None = ...,
+        published: Global___Published | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "part", b"part"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "part", b"part", "published", b"published"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "part", b"part", "proof", b"proof", "size_bytes", b"size_bytes", "zstd", b"zstd"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batches", b"batches", "part", b"part", "proof", b"proof", "published", b"published", "size_bytes", b"size_bytes", "zstd", b"zstd"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Envelope: _TypeAlias = Envelope  # noqa: Y015
+
+@_typing.final
+class Published(_message.Message):
+    """A message to a channel; one that `continues` goes on in the next envelope."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
+    channel: _builtins.bytes
+    message: _builtins.bytes
+    continues: _builtins.bool
+    def __init__(
+        self,
+        *,
+        channel: _builtins.bytes = ...,
+        message: _builtins.bytes = ...,
+        continues: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "continues", b"continues", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Published: _TypeAlias = Published  # noqa: Y015
 
 @_typing.final
 class Frame(_message.Message):

@@ -44,6 +44,11 @@ class ReplicationStub:
                 request_serializer=crdtstream_dot_replication_dot_wire__pb2.PlacementRequest.SerializeToString,
                 response_deserializer=crdtstream_dot_replication_dot_wire__pb2.PlacementReply.FromString,
                 _registered_method=True)
+        self.Publish = channel.stream_stream(
+                '/crdtstream.replication.Replication/Publish',
+                request_serializer=crdtstream_dot_replication_dot_wire__pb2.Envelope.SerializeToString,
+                response_deserializer=crdtstream_dot_replication_dot_wire__pb2.Envelope.FromString,
+                _registered_method=True)
 
 
 class ReplicationServicer:
@@ -62,6 +67,15 @@ class ReplicationServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Publish(self, request_iterator, context):
+        """What clients publish to one shard, for the clients of another shard of the same region. Metadata and proofs are
+        those of Exchange; the answering side admits the other with one empty envelope, after which those of the dialling
+        side hold `published`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ReplicationServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -74,6 +88,11 @@ def add_ReplicationServicer_to_server(servicer, server):
                     servicer.Placement,
                     request_deserializer=crdtstream_dot_replication_dot_wire__pb2.PlacementRequest.FromString,
                     response_serializer=crdtstream_dot_replication_dot_wire__pb2.PlacementReply.SerializeToString,
+            ),
+            'Publish': grpc.stream_stream_rpc_method_handler(
+                    servicer.Publish,
+                    request_deserializer=crdtstream_dot_replication_dot_wire__pb2.Envelope.FromString,
+                    response_serializer=crdtstream_dot_replication_dot_wire__pb2.Envelope.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -130,6 +149,33 @@ class Replication:
             '/crdtstream.replication.Replication/Placement',
             crdtstream_dot_replication_dot_wire__pb2.PlacementRequest.SerializeToString,
             crdtstream_dot_replication_dot_wire__pb2.PlacementReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Publish(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/crdtstream.replication.Replication/Publish',
+            crdtstream_dot_replication_dot_wire__pb2.Envelope.SerializeToString,
+            crdtstream_dot_replication_dot_wire__pb2.Envelope.FromString,
             options,
             channel_credentials,
             insecure,

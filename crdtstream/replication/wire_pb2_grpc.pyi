@@ -42,6 +42,11 @@ class ReplicationStub:
     Exchange: _grpc.StreamStreamMultiCallable[_wire_pb2.Envelope, _wire_pb2.Envelope]
     Placement: _grpc.UnaryUnaryMultiCallable[_wire_pb2.PlacementRequest, _wire_pb2.PlacementReply]
     """Where the shards of this region are reached; UNIMPLEMENTED where there is one."""
+    Publish: _grpc.StreamStreamMultiCallable[_wire_pb2.Envelope, _wire_pb2.Envelope]
+    """What clients publish to one shard, for the clients of another shard of the same region. Metadata and proofs are
+    those of Exchange; the answering side admits the other with one empty envelope, after which those of the dialling
+    side hold `published`.
+    """
 
 @_typing.type_check_only
 class ReplicationAsyncStub(ReplicationStub):
@@ -49,6 +54,11 @@ class ReplicationAsyncStub(ReplicationStub):
     Exchange: _aio.StreamStreamMultiCallable[_wire_pb2.Envelope, _wire_pb2.Envelope]  # type: ignore[assignment]
     Placement: _aio.UnaryUnaryMultiCallable[_wire_pb2.PlacementRequest, _wire_pb2.PlacementReply]  # type: ignore[assignment]
     """Where the shards of this region are reached; UNIMPLEMENTED where there is one."""
+    Publish: _aio.StreamStreamMultiCallable[_wire_pb2.Envelope, _wire_pb2.Envelope]  # type: ignore[assignment]
+    """What clients publish to one shard, for the clients of another shard of the same region. Metadata and proofs are
+    those of Exchange; the answering side admits the other with one empty envelope, after which those of the dialling
+    side hold `published`.
+    """
 
 class ReplicationServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -65,5 +75,16 @@ class ReplicationServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_wire_pb2.PlacementReply, _abc.Awaitable[_wire_pb2.PlacementReply]]:
         """Where the shards of this region are reached; UNIMPLEMENTED where there is one."""
+
+    @_abc_1.abstractmethod
+    def Publish(
+        self,
+        request_iterator: _MaybeAsyncIterator[_wire_pb2.Envelope],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_wire_pb2.Envelope], _abc.AsyncIterator[_wire_pb2.Envelope]]:
+        """What clients publish to one shard, for the clients of another shard of the same region. Metadata and proofs are
+        those of Exchange; the answering side admits the other with one empty envelope, after which those of the dialling
+        side hold `published`.
+        """
 
 def add_ReplicationServicer_to_server(servicer: ReplicationServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

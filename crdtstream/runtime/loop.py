@@ -22,6 +22,7 @@ import structlog
 
 from crdtstream.connections.statistics import Stopwatch
 from crdtstream.region.node import Node
+from crdtstream.region.ready import Messages
 from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.announcing import announced
 from crdtstream.runtime.build import build
@@ -46,6 +47,7 @@ from crdtstream.runtime.turns import TICK_S, RegionFailed, Turns, now_ms
 from crdtstream.settings.config import ALWAYS, EVERYSEC, Config
 from crdtstream.settings.reloading import Reloading
 from crdtstream.settings.rewriting import rewrite_file
+from crdtstream.settings.sharding import number_of
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.recovery import LogError
@@ -92,6 +94,8 @@ class Loop(Turns):
         self.transport = GrpcTransport(config, self._traced or ensuring, self.schedule, now_ms, self.fail)
         if self._shards is not None:
             self.transport.placement = self._shards.replication_addresses
+            siblings = partial(self._shards.sibling_addresses, config)
+            self.transport.join_siblings(number_of(config), siblings, self._receive_published)
         used = (self.certificates, self.web_certificates, self.transport.certificates)
         self._renewal = Renewal([each for each in used if each is not None])
         self._tls_ports = tls_ports(config, self.transport.certificates, self.certificates, self.web_certificates)
@@ -265,6 +269,14 @@ class Loop(Turns):
         configure_logging(config)
         self.transport.routes.follow(config.peers)
         self.transport.follow(self.node.neighbours.to_dial())
+
+    def _publish(self, messages: Messages) -> None:
+        if self.transport.siblings is not None:
+            self.transport.siblings.publish(messages)
+
+    def _receive_published(self, channel: bytes, message: bytes) -> None:
+        self.node.receive_published(channel, message)
+        self.schedule()
 
     def _fail_with(self, reason: str) -> None:
         if self._ended is not None and not self._ended.done():

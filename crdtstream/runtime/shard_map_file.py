@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from crdtstream.connections.shards import ShardAddress, ShardMap, map_of
-from crdtstream.settings.config import Config
+from crdtstream.runtime.tls.credentials import join_address
+from crdtstream.settings.config import WILDCARDS, Config
 from crdtstream.settings.sharding import SHARDS_FILE, number_of
 from crdtstream.storage.disk import DiskFailed
 
 FORMAT = 1
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,18 @@ class ShardMapFile:
     def replication_addresses(self) -> list[str]:
         """Where other regions reach the shards."""
         return [place.replication for place in self._shards.places]
+
+    def sibling_addresses(self, config: Config) -> list[str]:
+        """Where the shards of this region reach each other. Those of one machine need no name for it, but with TLS."""
+        base = config.replication_port - self._number
+        host = LOOPBACK if config.replication_bind in WILDCARDS else config.replication_bind
+        own = self._shards.places[self._number].host
+        return [
+            place.replication
+            if place.replication and (config.tls_certificate or place.host != own)
+            else join_address(host.strip("[]"), base + number)
+            for number, place in enumerate(self._shards.places)
+        ]
 
 
 def signature(stat: os.stat_result) -> tuple[int, int, int]:

@@ -29,7 +29,7 @@ from mypy_extensions import mypyc_attr
 from crdtstream.commands.disk import remedy
 from crdtstream.protocols.log_port import NewRecord
 from crdtstream.region.node import Node
-from crdtstream.region.ready import Ready
+from crdtstream.region.ready import Messages, Ready
 from crdtstream.replication.membership.lifecycle_events import READY
 from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
 from crdtstream.runtime.logs.logging import log
@@ -101,6 +101,10 @@ class Turns(ABC):
     @abstractmethod
     def _follow_config(self, config: Config) -> None:
         """Apply a changed configuration."""
+
+    @abstractmethod
+    def _publish(self, messages: Messages) -> None:
+        """Send what clients published to the other shards."""
 
     @abstractmethod
     def _fail_with(self, reason: str) -> None:
@@ -189,6 +193,8 @@ class Turns(ABC):
     def _perform(self, ready: Ready) -> None:
         if ready.records:
             self._append(ready.records)
+        if ready.published:
+            self._publish(ready.published)
         kept = self._unwritten.keep(ready) if self._unwritten.records else ready
         for client_id, reply in kept.replies:
             self._server.write(client_id, reply)

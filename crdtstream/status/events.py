@@ -102,6 +102,15 @@ SHARDS = (
         "reason",
         "restart_s",
     ),
+    Event(
+        "shard-unreachable",
+        WARNING,
+        "What clients published does not reach another shard of this region. Repeated at most once a minute.",
+        "number",
+        "reason",
+        "dropped",
+        "repeated",
+    ),
     Event("shards-stopping", INFO, "The supervisor stops all shards of this machine."),
 )
 LINKS = (

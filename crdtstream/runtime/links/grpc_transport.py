@@ -36,6 +36,7 @@ from crdtstream.runtime.links.pace import Pace
 from crdtstream.runtime.links.pending_handshakes import Newcomer, Newcomers
 from crdtstream.runtime.links.pull_schedule import Beat
 from crdtstream.runtime.links.routes import Routes
+from crdtstream.runtime.links.siblings import Siblings
 from crdtstream.runtime.links.stirring import Segments, addresses_of, plain
 from crdtstream.runtime.links.streams import Accepted, Dialled, grpc_options
 from crdtstream.runtime.logs.logging import log
@@ -103,6 +104,7 @@ class GrpcTransport:
         self.routes = Routes(config, self._channel)
         # Where the shards of this region are reached; None if it has one.
         self.placement: Callable[[], list[str]] | None = None
+        self.siblings: Siblings | None = None
         self._sought = asyncio.Event()
         self._paces: dict[int, Pace] = {}
         self._looked_s = 0.0
@@ -143,8 +145,17 @@ class GrpcTransport:
                 f"cannot listen for other regions on {address}: {error}; choose another --replication-port"
             ) from error
 
+    def join_siblings(
+        self, own: int, addresses: Callable[[], list[str]], receive: Callable[[bytes, bytes], None]
+    ) -> Siblings:
+        """Exchange with the other shards of this region what their clients publish."""
+        self.siblings = Siblings(own, addresses, self._channel, self._handshake, receive)
+        return self.siblings
+
     async def stop(self) -> None:
         self._stopping = True
+        if self.siblings is not None:
+            await self.siblings.stop()
         self._beat.stop()
         diallers = [*self._diallers.values(), *self._leaving]
         for task in diallers:
@@ -456,6 +467,13 @@ class _Servicer(wire_grpc.ReplicationServicer):
         if placement is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this region has one shard")
         return wire.PlacementReply(addresses=placement())
+
+    async def Publish(  # type: ignore[override]
+        self, _requests: AsyncIterator[wire.Envelope], context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]
+    ) -> None:
+        if self._transport.siblings is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this region has one shard")
+        await self._transport.siblings.serve(context)
 
 
 def _key(link: Link) -> str:

@@ -101,12 +101,37 @@ class Handshake:
         self._name = config.name
         self._secret = replication_secret(config)
         self._rules = Rules(config.name, bool(config.tls_certificate), config.allowed_regions, self._secret)
+        # Other shards of this region, which no list of regions names.
+        self._siblings = Rules(config.name, bool(config.tls_certificate), (), self._secret)
+        self._trusts = config.insecure_replication
         self._answers = answers
 
     # The answering side
 
     async def admit(self, context: HandshakeContext) -> int:
         """Return the region that dialled; raises Refused."""
+        caller = await self._identify(context)
+        objection = self._rules.objection(caller)
+        if objection is not None and not await self._is_neighbour(host_of(context.peer()), caller.region):
+            raise HandshakeRefused(objection)
+        return caller.region
+
+    async def admit_sibling(self, context: HandshakeContext) -> None:
+        """Raise Refused unless another shard of this region dialled."""
+        caller = await self._identify(context)
+        if caller.region != self._region:
+            raise HandshakeRefused(f"region {caller.region} dialled, and only shards of region {self._name} may")
+        if self._siblings.tls or self._siblings.secret:
+            objection = self._siblings.objection(caller)
+        elif self._trusts or is_loopback(host_of(context.peer())):
+            objection = None
+        else:
+            objection = f"a shard of region {self._name} on another machine needs TLS, or --insecure-replication"
+        if objection is not None:
+            raise HandshakeRefused(objection)
+
+    async def _identify(self, context: HandshakeContext) -> Caller:
+        """Introduce this region to the caller, and find who that is."""
         caller = Said(context.invocation_metadata())
         nonce = secrets.token_bytes(NONCE_BYTES)
         regions, nonces = (caller.region, self._region), (caller.nonce, nonce)
@@ -119,10 +144,7 @@ class Handshake:
         proven = False
         if self._secret and caller.region:
             proven = proves(await _read_proof(context), self._secret, DIALLER, regions, nonces)
-        objection = self._rules.objection(Caller(caller.region, _certificate_names(context), proven))
-        if objection is not None and not await self._is_neighbour(host_of(context.peer()), caller.region):
-            raise HandshakeRefused(objection)
-        return caller.region
+        return Caller(caller.region, _certificate_names(context), proven)
 
     async def _is_neighbour(self, host: str, region: int) -> bool:
         """True if both are on loopback and configured as peers of each other; the caller dialled, so it has this

@@ -38,6 +38,8 @@ def standing_families(context: Context) -> Iterator[Metric]:
         "id_mode": config.id_mode,
         "fsync": config.fsync,
     }
+    if context.shards is not None:
+        texts["shard"] = str(context.shards.own)
     yield info("region_info", "What this region is.", texts)
     build = {"version": __version__, "commit": context.about.commit, "commit_date": context.about.commit_date}
     yield info("build_info", "Which build the region runs.", build)

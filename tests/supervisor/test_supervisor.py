@@ -1,0 +1,160 @@
+"""The supervisor with programs in place of shards: what it tells a service manager, passes on, and ends with."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import structlog.testing
+
+from crdtstream.processes.waiting import DEADLINE_S
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
+from crdtstream.supervisor.supervisor import FAILURE, USAGE_ERROR, Supervisor, own_command
+
+# A program that does as a shard does: it says that it serves, writes the signals that it gets, and stops.
+TELL = (
+    "import os, signal, socket, sys, time\n"
+    f"number = os.environ[{SHARD_PROCESS!r}]\n"
+    "def tell(text):\n"
+    "    sending = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+    "    sending.sendto(text.encode(), '\\0' + os.environ['NOTIFY_SOCKET'][1:])\n"
+    "def hear(signum, _):\n"
+    "    with open(sys.argv[1], 'a') as file: print(number, signal.Signals(signum).name, file=file)\n"
+    "    if signum == signal.SIGTERM: sys.exit(0)\n"
+    "for each in (signal.SIGTERM, signal.SIGHUP): signal.signal(each, hear)\n"
+)
+SERVE = "tell('READY=1')\nwhile True: time.sleep(600)\n"
+WAIT = "tell('STATUS=it waits')\nwhile True: time.sleep(600)\n"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(name="east", region=1, cluster="c", shards=2, data=str(tmp_path / "data"))
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[[], list[str]]]:
+    """What a service manager has been told so far."""
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as manager:
+        manager.bind(str(tmp_path / "n"))
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "n"))
+        found: list[str] = []
+
+        def read() -> list[str]:
+            while True:
+                try:
+                    found.append(manager.recv(4096).decode())
+                except BlockingIOError:
+                    return found
+
+        yield read
+
+
+def command(tmp_path: Path, program: str) -> list[str]:
+    return [sys.executable, "-c", TELL + program, str(tmp_path / "signals")]
+
+
+def signals(tmp_path: Path) -> list[str]:
+    path = tmp_path / "signals"
+    return sorted(path.read_text().splitlines()) if path.exists() else []
+
+
+async def reached(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def log() -> AsyncIterator[list[structlog.typing.EventDict]]:
+    with structlog.testing.capture_logs() as logs:
+        yield logs
+
+
+async def end(running: asyncio.Task[int]) -> int:
+    return await asyncio.wait_for(running, DEADLINE_S)
+
+
+async def test_a_service_manager_hears_that_all_serve_and_signals_are_passed_on(
+    config: Config, told: Callable[[], list[str]], tmp_path: Path, log: list[structlog.typing.EventDict]
+) -> None:
+    running = asyncio.create_task(Supervisor(config, lambda: config, command(tmp_path, SERVE)).run())
+    await reached(lambda: "READY=1\nSTATUS=serving" in told())
+    assert told()[0] == "STATUS=shard 0: it is starting"
+    assert [row["shards"] for row in log if row["event"] == "shards-serving"] == [2]
+    os.kill(os.getpid(), signal.SIGHUP)
+    await reached(lambda: signals(tmp_path) == ["0 SIGHUP", "1 SIGHUP"])
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await end(running) == 0
+    assert signals(tmp_path) == ["0 SIGHUP", "0 SIGTERM", "1 SIGHUP", "1 SIGTERM"]
+    assert any(text.startswith("RELOADING=1") for text in told())
+    assert told()[-1] == "STOPPING=1\nSTATUS=stopping"
+
+
+async def test_the_first_shard_that_does_not_serve_is_named(
+    config: Config, told: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    program = (
+        f"if number == '0':\n    tell('READY=1')\nelse:\n    {WAIT.splitlines()[0]}\nwhile True: time.sleep(600)\n"
+    )
+    supervisor = Supervisor(config, lambda: config, command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: "STATUS=shard 1: it waits" in told())
+    assert "READY=1\nSTATUS=serving" not in told()
+    supervisor.stop()
+    assert await end(running) == 0
+
+
+async def test_wrong_settings_of_one_end_all(config: Config, tmp_path: Path) -> None:
+    program = f"if number == '1': sys.exit({USAGE_ERROR})\n{WAIT}"
+    running = asyncio.create_task(Supervisor(config, lambda: config, command(tmp_path, program)).run())
+    assert await end(running) == USAGE_ERROR
+    assert signals(tmp_path) in ([], ["0 SIGTERM"])
+
+
+async def test_it_ends_when_all_were_stopped_and_says_if_one_failed(config: Config, tmp_path: Path) -> None:
+    running = asyncio.create_task(Supervisor(config, lambda: config, command(tmp_path, "sys.exit(0)")).run())
+    assert await end(running) == 0
+    failing = Supervisor(config, lambda: config, command(tmp_path, "sys.exit(7)"))
+    running = asyncio.create_task(failing.run())
+    await asyncio.sleep(0.5)
+    failing.stop()
+    assert await end(running) == FAILURE
+
+
+async def test_settings_that_cannot_be_read_again_change_nothing(
+    config: Config, tmp_path: Path, log: list[structlog.typing.EventDict]
+) -> None:
+    def load() -> Config:
+        raise ConfigError("it is wrong")
+
+    supervisor = Supervisor(config, load, command(tmp_path, SERVE))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: any(row["event"] == "shards-serving" for row in log))
+    os.kill(os.getpid(), signal.SIGHUP)
+    await reached(lambda: signals(tmp_path) == ["0 SIGHUP", "1 SIGHUP"])
+    assert [row["reason"] for row in log if row["event"] == "settings-not-reloaded"] == ["it is wrong"]
+    supervisor.stop()
+    assert await end(running) == 0
+
+
+async def test_only_those_of_this_machine_run_and_know_their_number(config: Config, tmp_path: Path) -> None:
+    some = replace(config, shard="1", announce=("0=a.example.net:6379",))
+    program = f"open(sys.argv[1], 'a').write(number + ' ' + os.environ[{SUPERVISOR!r}])\nsys.exit(0)"
+    running = asyncio.create_task(Supervisor(some, lambda: some, command(tmp_path, program)).run())
+    assert await end(running) == 0
+    assert signals(tmp_path) == [f"1 {os.getpid()}"]
+
+
+def test_a_shard_is_started_as_this_process_was() -> None:
+    assert own_command() == [sys.executable, *sys.orig_argv[1:]]
