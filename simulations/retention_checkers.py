@@ -270,7 +270,7 @@ def is_held(stream: Stream, origin: int, entry_id: EntryId) -> bool:
 
 class RemovesInTime(Checker):
     """What exceeds a limit and was written here is gone within two ticks, while the region may remove anything, and no
-    errand waits for spilled blocks.
+    deferred task waits for spilled blocks.
     """
 
     name = "limits in time"
@@ -284,7 +284,7 @@ class RemovesInTime(Checker):
             self._late.pop(number, None)
             return
         standing, starts = node.standing, world.machines[number].starts
-        may = standing.may_remove() and node.membership.admitted and not len(node.context.errands)
+        may = standing.may_remove() and node.membership.admitted and not len(node.context.deferred_work)
         late = self._exceeding(world, number) if may and not (standing.loading or standing.departing) else set()
         starts_before, before = self._late.get(number, (starts, set()))
         if starts_before == starts and before & late:

@@ -152,7 +152,7 @@ def waiting_in(machine: Machine) -> Iterator[Waiting]:
             kind = "transaction" if isinstance(asked[0].argv, Transaction) else "command"
             yield ("blocked reader" if client_id in context.parking.waiters else kind, client_id, id(asked[0].argv))
     for origin in machine.node.replica.applied.vector.as_dict():
-        if arrivals.errands.awaits(origin):
+        if arrivals.deferred_work.awaits(origin):
             yield ("batch", origin, machine.node.replica.applied.vector.get(origin))
     for dirty in machine.node.replica.changed.dirty:
         yield ("runs", dirty)
@@ -247,9 +247,11 @@ class DamageIsSeen(Sampled):
 
     def turned(self, world: Network, number: int) -> None:
         machine = world.machines[number]
-        for errands in (machine.node.context.errands, machine.node.exchange.arrivals.errands):
-            if errands.failures and not machine.flipped:
-                self.fail(f"region {number}: {errands.failures} reads of blocks brought other bytes than were written")
+        for deferred_work in (machine.node.context.deferred_work, machine.node.exchange.arrivals.deferred_work):
+            if deferred_work.failures and not machine.flipped:
+                self.fail(
+                    f"region {number}: {deferred_work.failures} reads of blocks brought other bytes than were written"
+                )
         super().turned(world, number)
 
     def look(self, world: Network, number: int) -> None:

@@ -31,8 +31,8 @@ from crdtstream.connections.slow_log import SlowLog
 from crdtstream.connections.statistics import Statistics, Stopwatch
 from crdtstream.connections.subscriptions import Subscriptions
 from crdtstream.connections.watching import Watches
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.effects import Key
-from crdtstream.core.errands import Errands
 from crdtstream.core.merged_ranges import MergedRanges
 from crdtstream.core.packing_walk import PackingWalk
 from crdtstream.core.replica import Replica
@@ -122,8 +122,8 @@ class Context:
         "clients",
         "clock",
         "cluster",
+        "deferred_work",
         "draws",
-        "errands",
         "leaving",
         "monitors",
         "notices",
@@ -175,7 +175,7 @@ class Context:
         self.packing = PackingWalk(replica.keyspace)
         self.replica.reads = self.packing.open_blocks.reads
         self.block_reads = BlockReads()
-        self.errands = Errands(replica, self.block_reads)
+        self.deferred_work = DeferredWork(replica, self.block_reads)
         self.parking: Parking[Waiter] = Parking()
         self.pause = Pause(standing)
         self.watches = Watches()

@@ -86,7 +86,7 @@ def next_work(context: Context) -> Work | None:
     """The work whose turn it is; those that wait for another one keep their places."""
     held = holder(context)
     for work in context.works:
-        if (held is None or work is held or not work.is_alone()) and not context.errands.awaits(work):
+        if (held is None or work is held or not work.is_alone()) and not context.deferred_work.awaits(work):
             return work
     return None
 
@@ -106,7 +106,7 @@ def go_on(context: Context) -> bool:
     fault: Exception | None = None
     piece = WorkSlice(context, first)
     try:
-        if not context.errands.run(first, piece.run, is_patient=False):
+        if not context.deferred_work.run(first, piece.run, is_patient=False):
             return False
     except Exception as error:
         fault = error
@@ -137,7 +137,7 @@ def abandon(context: Context, wanted: set[Work]) -> None:
     for work in context.works:
         if work not in wanted:
             work.release()
-            context.errands.forget(work)
+            context.deferred_work.forget(work)
     context.works = [work for work in context.works if work in wanted]
 
 

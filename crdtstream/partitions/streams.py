@@ -440,7 +440,7 @@ class PartitionedStreams:
         state, retention_ms = served.state, served.state.spec.retention_ms
         for partition in state.partitions():
             trim = partial(partition.trim_older, now_ms + self.ahead.ms - retention_ms)
-            if not self._context.errands.run(("partition", state.spec.id, partition.number), trim):
+            if not self._context.deferred_work.run(("partition", state.spec.id, partition.number), trim):
                 self._unfinished.add(state.spec.id)
         if state.is_numbering():
             served.coordinator.drop_unused(retention_ms)

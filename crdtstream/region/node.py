@@ -81,8 +81,8 @@ class Node:
         self.notices = self.exchange.notices
         self.context = Context(self.settings, self.standing, self.replica, self._ports(), self.notices, now_ms)
         self.turn.witness = self.context.notifications
-        for errands in (self.exchange.arrivals.errands, self.exchange.audit.errands):
-            errands.block_reads = self.context.block_reads
+        for deferred_work in (self.exchange.arrivals.deferred_work, self.exchange.audit.deferred_work):
+            deferred_work.block_reads = self.context.block_reads
         self.outputs = Outputs(config.fsync == ALWAYS)
         self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
         self.stages = Stages()
@@ -413,7 +413,7 @@ class Node:
         # After `_live`: a region that has just become ready deletes its expired keys before it serves anything.
         self.serving.expire()
         self.retaining.tick()
-        context.errands.tick()
+        context.deferred_work.tick()
         self.serving.expire_waiting()
         if self.membership.admitted:
             self._forget_stable(now_ms)

@@ -125,7 +125,7 @@ class Retaining:
         self._spent = 1
         for reason in REASONS:
             work = partial(self._visit_for, key, reason, they, entries_max)
-            done = self._context.errands.run(("retention", key, reason), work, partial(self._ready.append, key))
+            done = self._context.deferred_work.run(("retention", key, reason), work, partial(self._ready.append, key))
             if not done or self._spent >= entries_max:
                 break
         return self._spent

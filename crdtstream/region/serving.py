@@ -330,7 +330,7 @@ class Serving:
         if standing.may_remove() and not standing.loading and not standing.departing and not standing.paused:
             limits = context.limits
             replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
-            remove_all_lost(replica, context.errands)
+            remove_all_lost(replica, context.deferred_work)
             context.notifications.publish_prepared()
         parking = context.parking
         if parking.waiters and replica.keyspace.deadlines.times:

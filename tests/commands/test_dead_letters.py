@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.core.errands import Errands
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.names.duplicates import remove_all_lost
 from crdtstream.core.names.letters import HOPS_MAX, TRAILER
 from tests.commands.group_region import NILA, OK, ONE, ZERO, array, bulk, bulks, error, group_of, integer, sync
@@ -39,7 +39,7 @@ def settle(*regions: Region) -> None:
     for _ in range(3):
         sync(*regions)
         for region in regions:
-            remove_all_lost(region.replica, Errands(region.replica))
+            remove_all_lost(region.replica, DeferredWork(region.replica))
     sync(*regions)
 
 

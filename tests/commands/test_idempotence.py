@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crdtstream.commands.idempotence import name_of_content
-from crdtstream.core.errands import Errands
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.names.duplicates import remove_all_lost
 from crdtstream.core.values.entry_id import format_id
 from crdtstream.settings.config import Limits
@@ -109,7 +109,7 @@ def resolve(*regions: Region) -> None:
     for _ in range(2):
         sync(*regions)
         for region in regions:
-            remove_all_lost(region.replica, Errands(region.replica))
+            remove_all_lost(region.replica, DeferredWork(region.replica))
     sync(*regions)
 
 

@@ -81,4 +81,4 @@ def test_a_client_that_leaves_takes_its_command_with_it() -> None:
     machine.reads_blocks = True
     machine.perform()
     machine.perform()
-    assert not node.context.works and not len(node.context.errands)
+    assert not node.context.works and not len(node.context.deferred_work)

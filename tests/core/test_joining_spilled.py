@@ -145,7 +145,7 @@ def test_a_damaged_block_keeps_a_state_waiting_and_not_the_region() -> None:
     for _ in range(5):
         cluster.tick(50)
         cluster.sync()
-    assert not is_joined(cluster) and cluster.node(2).exchange.arrivals.errands.failures > 0
+    assert not is_joined(cluster) and cluster.node(2).exchange.arrivals.deferred_work.failures > 0
     assert say(cluster, 2, "PING") == "PONG"
     file.fails = False
     digests = join(cluster)

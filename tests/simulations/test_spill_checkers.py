@@ -158,6 +158,6 @@ def test_a_flipped_bit_is_flipped_back_once_it_was_seen() -> None:
     for _ in range(20):
         DamageIsSeen().look(world, number)
     assert files == {name: machine.disk.read(name, 0, machine.disk.size(name)) for name in machine.disk.names()}
-    machine.node.context.errands.failures += 1
+    machine.node.context.deferred_work.failures += 1
     with pytest.raises(Violation, match="brought other bytes"):
         DamageIsSeen().turned(world, number)

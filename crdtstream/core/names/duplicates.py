@@ -13,9 +13,9 @@ from __future__ import annotations
 from functools import partial
 
 from crdtstream.core.conflicts import ADDED_TWICE
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.block import Block, demand_blocks
-from crdtstream.core.errands import Errands
 from crdtstream.core.groups.group import Group
 from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.names.acknowledging import is_acknowledged
@@ -26,10 +26,10 @@ from crdtstream.core.values.entry_id import EntryId, id_below
 from crdtstream.core.values.origin_intervals import OriginIntervals
 
 
-def remove_all_lost(replica: Replica, errands: Errands) -> None:
+def remove_all_lost(replica: Replica, deferred_work: DeferredWork) -> None:
     """The same for all keys; those that need spilled blocks follow in a later tick."""
     for key in list(replica.keyspace.named.met):
-        errands.run(("lost", key), partial(remove_lost, replica, key))
+        deferred_work.run(("lost", key), partial(remove_lost, replica, key))
 
 
 def remove_lost(replica: Replica, key: Key) -> None:

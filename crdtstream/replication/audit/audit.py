@@ -22,7 +22,7 @@ from functools import partial
 from typing import Final
 
 from crdtstream.core import merkle
-from crdtstream.core.errands import Errands
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector, origin_name, region_of
 from crdtstream.replication import wire_pb2 as wire
@@ -76,8 +76,8 @@ class Audit:
         "_seen",
         "_shared",
         "comparisons",
+        "deferred_work",
         "differences",
-        "errands",
         "last_ms",
         "rounds",
         "tree",
@@ -90,7 +90,7 @@ class Audit:
         self.last_ms = 0
         self._name = name
         self._replica = replica
-        self.errands = Errands(replica)
+        self.deferred_work = DeferredWork(replica)
         self._notices = notices
         self.tree: HashTree | None = None
         self._comparisons: dict[int, Comparison] = {}
@@ -115,7 +115,7 @@ class Audit:
         if tree is None:
             return
         was_done = tree.done
-        self.errands.run("audit", partial(tree.step, limits.audit_entries_max))
+        self.deferred_work.run("audit", partial(tree.step, limits.audit_entries_max))
         if tree.done and not was_done:
             self.rounds += 1
             self.last_ms = self._ended_ms = now_ms

@@ -1,5 +1,5 @@
 """Batches from all links: applied at once, or kept until what they lack is there: other batches, room, or spilled
-blocks that they open (core/errands.py). A batch that waits for blocks is not acknowledged and its link
+blocks that they open (core/deferred_work.py). A batch that waits for blocks is not acknowledged and its link
 stays; later batches of its origin, and those that depend on it, wait behind it, and others go on.
 
 What is kept is bounded, and none of the bounds costs a correct peer its link. Beyond `inbox_bytes_max`, to which the
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from crdtstream.core.errands import Errands
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.protocols.codec import BatchHeader, CodecError
@@ -40,8 +40,8 @@ class Arrivals:
         "_replica",
         "_settings",
         "_turn",
+        "deferred_work",
         "drops",
-        "errands",
         "holding",
         "inbox",
     )
@@ -58,7 +58,7 @@ class Arrivals:
         self._settings = settings
         self._replica = replica
         self._applied = replica.applied
-        self.errands = Errands(replica)
+        self.deferred_work = DeferredWork(replica)
         self._turn = turn
         self._links = links
         self._news = news
@@ -114,7 +114,7 @@ class Arrivals:
     def apply_passing(self, bytes_max: int | None = None) -> None:
         """Apply what waits and lacks nothing any more; with a limit, until about so many bytes are applied."""
         gate = self.holding if self.holding.lacking else None
-        waits = self.errands.awaits if len(self.errands) else None
+        waits = self.deferred_work.awaits if len(self.deferred_work) else None
         arrival = self.inbox.next(self._applied.vector, gate, waits)
         while arrival is not None:
             self._apply(*arrival)
@@ -122,7 +122,7 @@ class Arrivals:
                 bytes_max -= len(arrival[1])
                 if bytes_max <= 0:
                     return
-            waits = self.errands.awaits if len(self.errands) else None
+            waits = self.deferred_work.awaits if len(self.deferred_work) else None
             arrival = self.inbox.next(self._applied.vector, gate, waits)
 
     def _apply(self, header: BatchHeader, payload: bytes, links: list[int]) -> None:
@@ -132,13 +132,19 @@ class Arrivals:
         try:
             if not self._replica.reads.on:
                 self._turn.apply(header, payload)
-            elif not self.errands.run(header.origin, partial(self._turn.apply, header, payload), self.apply_passing):
+            elif not self.deferred_work.run(
+                header.origin, partial(self._turn.apply, header, payload), self.apply_passing
+            ):
                 # Nothing of it was applied.
                 self.inbox.put_back(header, payload, links, self._settings.limits.inbox_bytes_max)
         except ForgottenContext:
             self._need_state(header, links)
         except CodecError as error:
             self._refuse(links, str(error))
+
+    def _run(self, header: BatchHeader, payload: bytes) -> bool:
+        """Apply a batch that may need spilled blocks; false if it waits for them."""
+        return self.deferred_work.run(header.origin, partial(self._turn.apply, header, payload), self.apply_passing)
 
     def _need_state(self, header: BatchHeader, links: list[int]) -> None:
         """Fetch a full state: the batch comes from an origin that ended long ago, out of a directory that was away. Its
@@ -173,13 +179,13 @@ class Arrivals:
     def forget(self) -> None:
         """The state was replaced: what waits is sent again over new links."""
         self.inbox = Inbox()
-        self.errands = Errands(self._replica, self.errands.block_reads)
+        self.deferred_work = DeferredWork(self._replica, self.deferred_work.block_reads)
 
     def tick(self, now_ms: int) -> None:
         """Go on with what waited for room, a slice at a time, and ask for what was dropped."""
         limits = self._settings.limits
         self.holding.observe(now_ms)
-        self.errands.tick()
+        self.deferred_work.tick()
         if self.inbox.waiting_count:
             self.apply_passing(limits.message_bytes_max)
         self.holding.report(now_ms)

@@ -163,7 +163,7 @@ class Exchange:
             return
         for peer in sorted(self.transfers.wanted):
             self._snapshots += 1
-            snapshot = Snapshot(self._replica, self.birth.founders_left(), self.arrivals.errands)
+            snapshot = Snapshot(self._replica, self.birth.founders_left(), self.arrivals.deferred_work)
             # A receiver resumes by this number, so it must differ between origins, log positions and attempts.
             number = (self._applied.origin << 3 ^ (last << 8 | self._snapshots & 0xFF)) & U64_MAX
             self.transfers.begin(peer, Transfer(number, last, snapshot))

@@ -60,20 +60,20 @@ class StateJoining:
 
     def go_on(self) -> None:
         """Go on with the comparison, unless it waits for blocks; then join."""
-        comparison, errands = self._view.fetching.comparison, self._arrivals.errands
-        if comparison is None or errands.awaits(COMPARES):
+        comparison, deferred_work = self._view.fetching.comparison, self._arrivals.deferred_work
+        if comparison is None or deferred_work.awaits(COMPARES):
             return
         if comparison.done:
             self._join_compared()
-        elif errands.run(COMPARES, comparison.step, self.go_on):
-            errands.put_off(COMPARES, self.go_on)
+        elif deferred_work.run(COMPARES, comparison.step, self.go_on):
+            deferred_work.put_off(COMPARES, self.go_on)
 
     def _join_compared(self) -> None:
         staging, handover = self._view.fetching.staging, self._handover
         assert staging is not None and handover is not None
         self._handover = None
         session = self._links.get(self._link)
-        self._arrivals.errands.forget(COMPARES)
+        self._arrivals.deferred_work.forget(COMPARES)
         try:
             self._join(staging, handover)
         except CodecError as error:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.block import Block, demand_blocks
-from crdtstream.core.errands import Errands
 from crdtstream.core.keyspace import Observer
 from crdtstream.core.replica import Replica
 from crdtstream.protocols.state_rows import StreamImage, TreeImage, block_row, capture_replicated
@@ -28,9 +28,9 @@ class Snapshot(Observer):
         "_block",
         "_chunk",
         "_count",
+        "_deferred_work",
         "_draft",
         "_ended",
-        "_errands",
         "_image",
         "_images",
         "_left",
@@ -39,9 +39,9 @@ class Snapshot(Observer):
         "vector",
     )
 
-    def __init__(self, replica: Replica, founders: list[int], errands: Errands | None = None) -> None:
+    def __init__(self, replica: Replica, founders: list[int], deferred_work: DeferredWork | None = None) -> None:
         assert replica.is_settled(), "a snapshot in the middle of a turn"
-        self._errands = Errands(replica) if errands is None else errands
+        self._deferred_work = DeferredWork(replica) if deferred_work is None else deferred_work
         self._chunk = b""
         self.vector = replica.applied.vector.copy()
         self._replica = replica
@@ -79,7 +79,7 @@ class Snapshot(Observer):
 
     def ready_chunk(self, bytes_max: int) -> bytes | None:
         """The same; None while spilled blocks are read for it."""
-        if not self._errands.run(self, partial(self._read_chunk, bytes_max)):
+        if not self._deferred_work.run(self, partial(self._read_chunk, bytes_max)):
             return None
         found, self._chunk = self._chunk, b""
         return found
@@ -141,7 +141,7 @@ class Snapshot(Observer):
 
     def release(self) -> None:
         """Stop capturing."""
-        self._errands.forget(self)
+        self._deferred_work.forget(self)
         if not self._ended:
             self._ended = True
             self._replica.keyspace.observers.remove(self)

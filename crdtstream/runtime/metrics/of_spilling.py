@@ -40,5 +40,5 @@ def spilling_families(node: Node) -> Iterator[Metric]:
     yield counters("cold_reads_total", meaning, ("kind",), rows)
     yield counter("cold_read_bytes_total", "What these reads returned.", block_reads.read_bytes + reads.read_bytes)
     meaning = "Reads for work without a client that failed, so that it is tried again at each tick."
-    errands = (context.errands, node.exchange.arrivals.errands, node.exchange.audit.errands)
-    yield counter("cold_read_failures_total", meaning, sum([one.failures for one in errands]))
+    deferred_work = (context.deferred_work, node.exchange.arrivals.deferred_work, node.exchange.audit.deferred_work)
+    yield counter("cold_read_failures_total", meaning, sum([one.failures for one in deferred_work]))

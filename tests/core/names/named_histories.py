@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.effects import Key
-from crdtstream.core.errands import Errands
 from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.names.adding import add_named
 from crdtstream.core.names.duplicates import acknowledge_lost, remove_all_lost
@@ -78,7 +78,7 @@ class NamedWorld(World):
 
     def end_turn(self, number: int) -> None:
         replica = self.replicas[number]
-        remove_all_lost(replica, Errands(replica))
+        remove_all_lost(replica, DeferredWork(replica))
         super().end_turn(number)
 
     def forget(self, number: int) -> None:

@@ -112,7 +112,7 @@ def test_a_batch_whose_blocks_cannot_be_read_is_tried_again_at_each_tick() -> No
     for _ in range(3):
         cluster.sync()
         cluster.tick(100)
-    assert say(cluster, 2, "XLEN a") == ENTRIES and cluster.node(2).exchange.arrivals.errands.failures > 1
+    assert say(cluster, 2, "XLEN a") == ENTRIES and cluster.node(2).exchange.arrivals.deferred_work.failures > 1
     file.data[:] = whole
     cluster.tick(100)
     cluster.sync()

@@ -1,9 +1,10 @@
-"""Errands: work without a client that may need spilled blocks, such as a batch of a peer, a tick, the end of a turn.
+"""Deferred work: tasks without a client that may need spilled blocks, such as a batch of a peer, a tick, the end of a
+turn.
 
-An errand changes nothing before all blocks that it needs are there. If some are missing, they are read on a thread, and
-it is run again with what was read, by its owner: at once by `then`, or when it is looked at next. If a
-read fails, or brings other bytes than were written, `then` is not called: the errand is tried again at a tick, so that
-a disk in trouble keeps one errand waiting and not the region.
+A deferred task changes nothing before all blocks that it needs are there. If some are missing, they are read on a
+thread, and it is run again with what was read, by its owner: at once by `then`, or when it is looked at next. If a read
+fails, or brings other bytes than were written, `then` is not called: the task is tried again at a tick, so that a disk
+in trouble keeps one task waiting and not the region.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, Protocol
 from crdtstream.core.entries.spilled import BlockHandle, NotAtOnce
 from crdtstream.core.replica import Replica
 
-# What was read is kept for so many ticks, if nobody runs its errand again.
+# What was read is kept for so many ticks, if nobody runs its task again.
 TICKS_MAX: Final = 50
 
 
@@ -34,11 +35,11 @@ class ColdReads(Protocol):
 
 
 def nothing() -> None:
-    """For an errand that is looked at again anyway."""
+    """For a deferred task that is looked at again anyway."""
 
 
-class Errands:
-    """The errands of one region that wait for blocks, by name. `failures` counts the reads that did not help."""
+class DeferredWork:
+    """The deferred tasks of one region that wait for blocks, by name. `failures` counts the reads that did not help."""
 
     __slots__ = ("_replica", "_ticks", "_waiting", "block_reads", "failures")
 
@@ -48,22 +49,22 @@ class Errands:
         self.block_reads = block_reads
         self.failures = 0
         self._waiting: dict[Hashable, AwaitedRead] = {}
-        # For how many ticks what was read for an errand has been kept.
+        # For how many ticks what was read for a deferred task has been kept.
         self._ticks: dict[Hashable, int] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def awaits(self, name: Hashable) -> bool:
-        """True while blocks are read for this errand."""
+        """True while blocks are read for this task."""
         block_read = self._waiting.get(name)
         return block_read is not None and not block_read.done
 
     def run(
         self, name: Hashable, work: Callable[[], object], then: Callable[[], None] = nothing, is_patient: bool = True
     ) -> bool:
-        """Run an errand; false if it waits for blocks, and has changed nothing. An impatient one does not wait for a
-        block that could not be read: it raises what reading it raises.
+        """Run a deferred task; false if it waits for blocks, and has changed nothing. An impatient one does not wait
+        for a block that could not be read: it raises what reading it raises.
         """
         reads, block_reads = self._replica.reads, self.block_reads
         if not reads.on or block_reads is None:
@@ -85,7 +86,7 @@ class Errands:
         return True
 
     def put_off(self, name: Hashable, then: Callable[[], None]) -> None:
-        """Call `then` between two later turns, as if blocks were read meanwhile: for an errand in many parts."""
+        """Call `then` between two later turns, as if blocks were read meanwhile: for a deferred task in many parts."""
         assert self.block_reads is not None, "nothing is put off before the region is complete"
         self._waiting[name] = self.block_reads.begin(NotAtOnce([]), {}, partial(self._end, name, then))
 
@@ -105,7 +106,7 @@ class Errands:
             self.failures += 1
 
     def tick(self) -> None:
-        """Drop what was read for errands that nobody runs again."""
+        """Drop what was read for tasks that nobody runs again."""
         for name in [name for name, block_read in self._waiting.items() if block_read.done]:
             self._ticks[name] = self._ticks.get(name, 0) + 1
             if self._ticks[name] > TICKS_MAX:
