@@ -146,6 +146,11 @@ def short_of_room(report: RegionReport) -> Iterable[str]:
         )
     if report.checkpoint_failed:
         yield f"{report.name} cannot take a checkpoint: see its log"
+    if report.blocks_unreadable:
+        yield (
+            f"{report.name} cannot read {report.blocks_unreadable} blocks, {report.blocks_first_unreadable} the first,"
+            " and work waits for them: see its log"
+        )
     if report.log_damages:
         yield f"a part of the log of {report.name} cannot be read: see its log"
 

@@ -169,6 +169,7 @@ def human(count: int) -> str:
 def persistence_fields(context: Context) -> list[Field]:
     """A checkpoint is shown both as a background save and as a rewrite of the log. `log_damages` counts the places in
     the log that could not be read since the start; `log_last_damage` is the file and byte of the last one.
+    `blocks_unreadable` counts blocks for which work of the region waits now.
     """
     saving = context.saving
     status = "err" if saving.failure else "ok"
@@ -188,6 +189,8 @@ def persistence_fields(context: Context) -> list[Field]:
         ("aof_rewrite_scheduled", int(saving.requested)),
         ("aof_last_bgrewrite_status", status),
         ("aof_last_write_status", "ok" if context.standing.writable else "err"),
+        ("blocks_unreadable", len(saving.unreadable)),
+        ("blocks_first_unreadable", saving.unreadable[0] if saving.unreadable else ""),
         ("log_damages", len(context.saving.damages)),
         ("log_last_damage", context.saving.damages[-1] if context.saving.damages else ""),
         *disk_fields(context),

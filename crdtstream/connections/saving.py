@@ -13,6 +13,8 @@ result. A client that waits for a checkpoint parks a waiter that asks `completed
     saving.back_up(directory) -> Backup    a backup, which follows a checkpoint; its client waits until it is `done`
     saving.damages                         the places in the log, as file and byte, that could not be read since the
                                            start; a checkpoint makes them unneeded
+    saving.unreadable                      the blocks, as file and byte, that cannot be read now, and for which work of
+                                           the region waits
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ class Saving:
         "requested",
         "running",
         "saved_ms",
+        "unreadable",
     )
 
     def __init__(self) -> None:
@@ -61,6 +64,7 @@ class Saving:
         self.requested = False
         self.running = False
         self.saved_ms = 0
+        self.unreadable: list[str] = []
 
     def request(self) -> int:
         """Request a checkpoint. One in progress began before this request, so it is followed by another."""

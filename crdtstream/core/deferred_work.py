@@ -41,13 +41,15 @@ def nothing() -> None:
 class DeferredWork:
     """The deferred tasks of one region that wait for blocks, by name. `failures` counts the reads that did not help."""
 
-    __slots__ = ("_replica", "_ticks", "_waiting", "block_reads", "failures")
+    __slots__ = ("_replica", "_ticks", "_waiting", "block_reads", "failures", "held_up")
 
     def __init__(self, replica: Replica, block_reads: ColdReads | None = None) -> None:
         self._replica = replica
         # None until the region is complete; before, nothing is spilled.
         self.block_reads = block_reads
         self.failures = 0
+        # The tasks whose last read did not help, each with a block that it could not read.
+        self.held_up: dict[Hashable, BlockHandle] = {}
         self._waiting: dict[Hashable, AwaitedRead] = {}
         # For how many ticks what was read for a deferred task has been kept.
         self._ticks: dict[Hashable, int] = {}
@@ -83,6 +85,9 @@ class DeferredWork:
             return False
         finally:
             reads.end()
+            if not is_patient:
+                self.held_up.pop(name, None)
+        self.held_up.pop(name, None)
         return True
 
     def put_off(self, name: Hashable, then: Callable[[], None]) -> None:
@@ -100,10 +105,13 @@ class DeferredWork:
         block_read = self._waiting.get(name)
         if block_read is None or not block_read.done:
             return
-        if all(handle.is_whole(block_read.held[handle]) for handle in block_read.handles):
-            then()
-        else:
+        lost = [handle for handle in block_read.handles if not handle.is_whole(block_read.held[handle])]
+        if lost:
             self.failures += 1
+            self.held_up[name] = lost[0]
+        else:
+            self.held_up.pop(name, None)
+            then()
 
     def tick(self) -> None:
         """Drop what was read for tasks that nobody runs again."""
@@ -115,3 +123,4 @@ class DeferredWork:
     def forget(self, name: Hashable) -> None:
         self._waiting.pop(name, None)
         self._ticks.pop(name, None)
+        self.held_up.pop(name, None)

@@ -130,6 +130,9 @@ def of_standing(report: RegionReport) -> list[Alert]:
         found.append(Alert("StateDiffers", CRITICAL, f"{name} and a peer hold different state"))
     if report.log_damages:
         found.append(Alert("LogDamaged", CRITICAL, f"a part of the log of {name} cannot be read"))
+    if report.blocks_unreadable:
+        told = f"{name} cannot read a block of {report.blocks_first_unreadable}, and work waits for it"
+        found.append(Alert("BlockUnreadable", CRITICAL, told))
     if report.checkpoint_failed:
         found.append(Alert("CheckpointsFail", WARNING, f"{name} cannot take a checkpoint"))
     return found

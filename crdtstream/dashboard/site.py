@@ -10,6 +10,7 @@ SITE = "https://docs.crdtstream.example/"
 ALERTS = "operations/#alerts"
 # What to do about an alert, where that is more than a row of the table of all.
 PAGES = {
+    "BlockUnreadable": "operations/#a-block-that-cannot-be-read",
     "CertificateEnds": "security/#renewing-certificates",
     "DiskFillsUp": "recovery/#the-disk-is-full",
     "DiskNearlyFull": "runbook/#the-disk-is-full",

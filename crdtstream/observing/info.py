@@ -39,6 +39,8 @@ class RegionReport:
     log_bytes: int
     log_held_bytes: int
     log_damages: int
+    blocks_unreadable: int
+    blocks_first_unreadable: str
     checkpoint_failed: bool
     clients: int
     clients_limit: int
@@ -125,6 +127,8 @@ def report_of(fields: Mapping[str, str]) -> RegionReport:
         log_bytes=number("log_bytes"),
         log_held_bytes=number("log_held_bytes"),
         log_damages=number("log_damages"),
+        blocks_unreadable=number("blocks_unreadable"),
+        blocks_first_unreadable=text("blocks_first_unreadable"),
         checkpoint_failed=text("rdb_last_bgsave_status") == "err",
         clients=number("connected_clients"),
         clients_limit=number("maxclients"),

@@ -35,6 +35,7 @@ from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
 from crdtstream.region.acknowledging import acknowledge_all
 from crdtstream.region.delivering import Delivering
+from crdtstream.region.held_work import HeldWork
 from crdtstream.region.peers import Neighbours
 from crdtstream.region.ready import Ready
 from crdtstream.region.retaining import Retaining
@@ -81,8 +82,7 @@ class Node:
         self.notices = self.exchange.notices
         self.context = Context(self.settings, self.standing, self.replica, self._ports(), self.notices, now_ms)
         self.turn.witness = self.context.notifications
-        for deferred_work in (self.exchange.arrivals.deferred_work, self.exchange.audit.deferred_work):
-            deferred_work.block_reads = self.context.block_reads
+        self.held_work = HeldWork(self.context, self.exchange)
         self.outputs = Outputs(config.fsync == ALWAYS)
         self.serving = Serving(self.context, self.replica, self.outputs, self.notices)
         self.stages = Stages()
@@ -413,7 +413,7 @@ class Node:
         # After `_live`: a region that has just become ready deletes its expired keys before it serves anything.
         self.serving.expire()
         self.retaining.tick()
-        context.deferred_work.tick()
+        self.held_work.tick()
         self.serving.expire_waiting()
         if self.membership.admitted:
             self._forget_stable(now_ms)

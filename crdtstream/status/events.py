@@ -206,6 +206,12 @@ DISK = (
     Event("disk-has-space", INFO, "Writes are accepted again.", "data"),
     Event("release-unwritten", WARNING, "The file that names the release in use was not written.", "reason"),
     Event(
+        "block-unreadable",
+        ERROR,
+        "A block that is on disk alone cannot be read: what needs it waits, and checkpoints may.",
+        "detail",
+    ),
+    Event(
         "log-damaged",
         ERROR,
         "A part of the log cannot be read; peers that need it take a whole state.",

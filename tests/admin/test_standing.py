@@ -83,6 +83,10 @@ def test_an_evicted_region_is_nobodys_failure() -> None:
             "r1 cannot spill 4.0 KiB of its blocks, more than hot_bytes_max: the last blocks of streams take 3.0 KiB,"
             " what no checkpoint has yet 1.0 KiB",
         ),
+        (
+            {"blocks_unreadable": "2", "blocks_first_unreadable": "blocks-00000007:4096"},
+            "r1 cannot read 2 blocks, blocks-00000007:4096 the first, and work waits for them",
+        ),
         ({"log_damages": "1"}, "a part of the log of r1 cannot be read"),
     ],
 )

@@ -76,11 +76,11 @@ def test_a_read_that_fails_is_tried_again_when_the_task_is_looked_at(bench: Benc
     bench.file.data[:] = bytes(len(whole))
     assert not bench.deferred_work.run("one", bench.look_up(3), lambda: again.append(1))
     bench.read()
-    assert again == [] and bench.deferred_work.failures == 1
+    assert again == [] and bench.deferred_work.failures == 1 and list(bench.deferred_work.held_up) == ["one"]
     assert not bench.deferred_work.run("one", bench.look_up(3)), "it reads once more"
     bench.file.data[:] = whole
     bench.read()
-    assert bench.deferred_work.run("one", bench.look_up(3))
+    assert bench.deferred_work.run("one", bench.look_up(3)) and not bench.deferred_work.held_up
 
 
 def test_an_impatient_task_raises_what_the_read_brought(bench: Bench) -> None:
@@ -89,7 +89,7 @@ def test_an_impatient_task_raises_what_the_read_brought(bench: Bench) -> None:
     bench.read()
     with pytest.raises(BlockDamaged):
         bench.deferred_work.run("one", bench.look_up(3), is_patient=False)
-    assert not len(bench.deferred_work)
+    assert not len(bench.deferred_work) and not bench.deferred_work.held_up, "who asked has the error"
 
 
 def test_what_nobody_asks_for_again_is_dropped(bench: Bench) -> None:

@@ -39,6 +39,7 @@ def found(*rows: LinkRow, error: str = "", late_ms: int = 0, **changes: Any) -> 
         ("StateDiffers", {"audit_shared_origins": "1.a"}),
         ("LogDamaged", {"log_damages": 1}),
         ("CheckpointsFail", {"checkpoint_failed": True}),
+        ("BlockUnreadable", {"blocks_unreadable": 1, "blocks_first_unreadable": "blocks-00000007:4096"}),
         ("WritesRefused", {"disk_full": True}),
         ("WritesRefused", {"disk_full": True, "log_bytes": 1 << 30}),
         ("DiskNearlyFull", {"log_bytes": 500 << 20, "disk_reserve_bytes": 16 << 20}),

@@ -4,6 +4,7 @@ read of it. All are 0 in a region that spills nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from prometheus_client.core import Metric
@@ -39,6 +40,9 @@ def spilling_families(node: Node) -> Iterator[Metric]:
     ]
     yield counters("cold_reads_total", meaning, ("kind",), rows)
     yield counter("cold_read_bytes_total", "What these reads returned.", block_reads.read_bytes + reads.read_bytes)
+    files = Counter(place.partition(":")[0] for place in context.saving.unreadable)
+    meaning = "Blocks that cannot be read now, and for which work without a client waits."
+    yield gauges("blocks_unreadable", meaning, ("file",), [((file,), float(number)) for file, number in files.items()])
     meaning = "Reads for work without a client that failed, so that it is tried again at each tick."
     deferred_work = (context.deferred_work, node.exchange.arrivals.deferred_work, node.exchange.audit.deferred_work)
     yield counter("cold_read_failures_total", meaning, sum([one.failures for one in deferred_work]))
