@@ -42,7 +42,9 @@ def spilling_families(node: Node) -> Iterator[Metric]:
     yield counter("cold_read_bytes_total", "What these reads returned.", block_reads.read_bytes + reads.read_bytes)
     files = Counter(place.partition(":")[0] for place in context.saving.unreadable)
     meaning = "Blocks that cannot be read now, and for which work without a client waits."
-    yield gauges("blocks_unreadable", meaning, ("file",), [((file,), float(number)) for file, number in files.items()])
+    held = [((file,), float(number)) for file, number in files.items()]
+    # A rule asks for it, so there is a row where none is held up, too.
+    yield gauges("blocks_unreadable", meaning, ("file",), held or [(("",), 0.0)])
     meaning = "Reads for work without a client that failed, so that it is tried again at each tick."
     deferred_work = (context.deferred_work, node.exchange.arrivals.deferred_work, node.exchange.audit.deferred_work)
     yield counter("cold_read_failures_total", meaning, sum([one.failures for one in deferred_work]))
