@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.spilled import NotAtOnce
-from crdtstream.core.errands import Errands
 from crdtstream.core.replica import Replica
 
 
-def acknowledge_all(replica: Replica, errands: Errands) -> None:
+def acknowledge_all(replica: Replica, deferred_work: DeferredWork) -> None:
     """Prepare the new runs of all dirty groups; of those for which blocks have to be read, in a later turn."""
     if not replica.reads.on:
         replica.acknowledge_all()
@@ -23,8 +23,8 @@ def acknowledge_all(replica: Replica, errands: Errands) -> None:
         left = len(replica.changed.dirty)
         for dirty in list(replica.changed.dirty):
             if dirty in replica.changed.dirty:
-                if len(errands) > 0 or not _acknowledge_at_once(replica, dirty):
-                    errands.run(("runs", dirty), partial(replica.acknowledge, dirty))
+                if len(deferred_work) > 0 or not _acknowledge_at_once(replica, dirty):
+                    deferred_work.run(("runs", dirty), partial(replica.acknowledge, dirty))
                 replica.budget.ease()
 
 

@@ -475,7 +475,7 @@ class Node:
             self.replica.changed.drain_touched()
         self.serving.resume()
         if self.replica.changed.dirty:
-            acknowledge_all(self.replica, self.context.errands)
+            acknowledge_all(self.replica, self.context.deferred_work)
 
     def synced(self, position: int) -> None:
         """The log is durable up to this position."""
