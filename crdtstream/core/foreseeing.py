@@ -34,14 +34,15 @@ def demanded_by(batch: Batch, applied: Applied) -> list[Block]:
 class BatchForesight:
     """What is known so far of one batch; a dictionary has each block once, in an order that no hash decides."""
 
-    __slots__ = ("_applied", "_batch", "_removed", "blocks")
+    __slots__ = ("_applied", "_batch", "_ended", "_removed", "blocks")
 
     def __init__(self, batch: Batch, applied: Applied) -> None:
         self.blocks: dict[Block, None] = {}
         self._batch = batch
         self._applied = applied
-        # What effects so far remove of each tree, where that reaches its last block.
+        # What effects so far remove of each tree, and the trees of which that reaches the last block.
         self._removed: dict[tuple[Key, int], list[CounterRange]] = {}
+        self._ended: set[tuple[Key, int]] = set()
 
     def look(self, effect: Effect, at: int) -> None:
         if not isinstance(effect, (fx.EntriesRemoved, fx.StreamDeleted, fx.Acknowledged)):
@@ -61,9 +62,13 @@ class BatchForesight:
         tree = stream.trees.get(origin)
         if tree is None or not pieces:
             return
-        before = self._removed.get((key, origin), [])
-        if before or pieces[-1][1] >= tree.tail.counter_at(0):
-            pieces = self._removed[(key, origin)] = sorted([*before, *pieces])
+        place = (key, origin)
+        removed = self._removed.setdefault(place, [])
+        removed += pieces
+        if place in self._ended or pieces[-1][1] >= tree.tail.counter_at(0):
+            # Another block may become the last one, and that depends on all that was removed before.
+            self._ended.add(place)
+            pieces = sorted(removed)
         self._add(tree.spilled_at_ends(pieces))
 
     def _look_at_deletion(self, key: Key, stream: Stream, at: int) -> None:

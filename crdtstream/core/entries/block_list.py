@@ -196,10 +196,12 @@ class BlockList(Extent):
         return bisect_right(self._low_counters, counter) - 1
 
     def _punch(self, at: int, ranges: list[tuple[int, int]]) -> None:
-        """Remove several ranges that begin in this block and end in it."""
+        """Remove several ranges that begin in this block and end in it, or behind its last entry."""
         self._settled(at)
         block, low = self._blocks[at], self._low_of(at)
         pieces = block.outside(low, ranges)
+        if pieces == [(low, block.count)]:
+            return
         kept = [Slice(block, start, stop) for start, stop in pieces]
         if len(pieces) >= DENSE_IDS:
             joined = block.joined(pieces)

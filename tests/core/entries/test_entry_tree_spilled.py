@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -79,6 +79,22 @@ def test_what_is_demanded_for_a_removal_is_all_that_it_opens(entries: int, remov
     tree.check()
     left = [(number, 1) for number in range(1, entries + 1) if number not in removed]
     assert [one[0] for one in rows_of(tree.slices(*ALL, -1, False))] == left
+
+
+# Blocks have six entries.
+@given(st.integers(20, 60), st.sets(st.integers(1, 90), max_size=12), st.sampled_from([4, 6, 12]), st.integers(1, 4))
+@example(entries=60, removed={7, 8}, every=6, gap=3)
+def test_counters_of_other_streams_between_those_of_a_tree(
+    entries: int, removed: set[int], every: int, gap: int
+) -> None:
+    """Ranges begin and end between the counters of this tree: a block that loses nothing is not opened."""
+    counters = [number + gap * ((number - 1) // every) for number in range(1, entries + 1)]
+    tree, open_blocks = tree_of([row((one, 1), one, 40) for one in counters]), OpenBlockCache(0)
+    assert spill_tree(tree, SlowFile(), open_blocks) > 1
+    remove(tree, open_blocks, [(one, one) for one in sorted(removed)])
+    assert open_blocks.reads.waited == 0
+    tree.check()
+    assert [one[0] for one in rows_of(tree.slices(*ALL, -1, False))] == [(n, 1) for n in counters if n not in removed]
 
 
 @given(st.integers(20, 60), st.integers(1, 60))

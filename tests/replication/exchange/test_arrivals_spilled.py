@@ -29,14 +29,20 @@ def contents(cluster: Cluster) -> list[object]:
     return [say(cluster, number, f"XRANGE {key} - +") for key in ("a", "b", "c") for number in (1, 2)]
 
 
+def ids(first_ms: int, last_ms: int) -> str:
+    return " ".join(f"{ms}-1" for ms in range(first_ms, last_ms + 1))
+
+
 MIDDLE = FIRST_MS + BLOCK_ENTRIES + 50
 REMOVALS = [
     [f"XDEL a {MIDDLE}-1"],
     [f"XDEL c {MIDDLE}-1 {MIDDLE + 300}-1 {LAST_MS}-1"],
     [f"XTRIM b MINID = {MIDDLE}"],
     ["XTRIM c MAXLEN = 5"],
-    [f"XDEL c {' '.join(f'{ms}-1' for ms in range(LAST_MS - 20, LAST_MS + 1))}"],
+    [f"XDEL c {ids(LAST_MS - 20, LAST_MS)}"],
     [f"XDEL a {ms}-1" for ms in range(LAST_MS, LAST_MS - 300, -1)],
+    # The block before the last one goes first, and then the last one.
+    [f"XDEL c {ids(LAST_MS - 9 - BLOCK_ENTRIES, LAST_MS - 10)}", f"XDEL c {ids(LAST_MS - 9, LAST_MS)}"],
     ["DEL a", f"XADD a {LAST_MS + 9}-1 f v"],
     ["XREADGROUP GROUP g one COUNT 300 STREAMS c >", f"XACK c g {MIDDLE}-1 {FIRST_MS}-1"],
 ]
