@@ -42,6 +42,9 @@ class ShardProcess:
         self._backoff_s = BACKOFF_S_MIN
         # Why it does not serve; empty if it does.
         self.status = STARTING
+        # Before its first report a process has no handlers, so SIGHUP would end it.
+        self._listens = False
+        self._must_reload = False
         # Of the last process that ended.
         self.code = 0
         # It has ended as it was asked to.
@@ -66,6 +69,7 @@ class ShardProcess:
                 await self._rest(lived_s)
 
     async def _run_once(self) -> None:
+        self._listens = self._must_reload = False
         self._process = await asyncio.create_subprocess_exec(
             *self._command, stdin=DEVNULL, env=self._environment, start_new_session=True
         )
@@ -99,14 +103,26 @@ class ShardProcess:
 
     def heard(self, report: ShardReport) -> None:
         """Its process says this of itself."""
+        self._listens = True
+        if self._must_reload:
+            self._must_reload = False
+            self._signal(signal.SIGHUP)
         if report.serves or report.status:
             self._report("" if report.serves else report.status)
 
-    def start_again(self) -> None:
-        """Start it if it was stopped."""
+    def reload(self) -> None:
+        """Have it read its settings again, as soon as it can, and start it if it was stopped."""
         self._again.set()
+        if self._listens:
+            self._signal(signal.SIGHUP)
+        else:
+            self._must_reload = True
 
-    def signal(self, number: int) -> None:
+    def ended_well(self) -> bool:
+        """Return whether its last process ended as it was asked to, which SIGTERM does before there is a handler."""
+        return self.code in (0, -signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
         if self._process is not None:
             # It may have ended a moment ago.
             with suppress(ProcessLookupError):
@@ -115,7 +131,7 @@ class ShardProcess:
     def stop(self) -> None:
         """Ask for a clean stop, after which it is not started again; a second time, for a faster one."""
         self._stopping.set()
-        self.signal(signal.SIGTERM)
+        self._signal(signal.SIGTERM)
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:

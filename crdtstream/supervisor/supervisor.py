@@ -70,10 +70,9 @@ class Supervisor:
                 await self._run_all()
             finally:
                 running.remove_reader(self._reports.fileno())
-        codes = [shard.code for shard in self._shards]
-        if USAGE_ERROR in codes:
+        if any(shard.code == USAGE_ERROR for shard in self._shards):
             return USAGE_ERROR
-        return FAILURE if any(codes) else 0
+        return 0 if all(shard.ended_well() for shard in self._shards) else FAILURE
 
     def _make(self, number: int) -> ShardProcess:
         environment = {name: value for name, value in os.environ.items() if name not in OF_MANAGER}
@@ -141,6 +140,5 @@ class Supervisor:
         except (ConfigError, DiskError) as error:
             logger.error("settings-not-reloaded", reason=str(error))
         for shard in self._shards:
-            shard.signal(signal.SIGHUP)
-            shard.start_again()
+            shard.reload()
         self._look()

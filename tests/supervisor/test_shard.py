@@ -62,7 +62,7 @@ async def test_one_that_was_stopped_stays_down_until_it_is_started_again(tmp_pat
     assert shard.status == "it was stopped"
     await asyncio.sleep(0.4)
     assert starts.read_text() == "x"
-    shard.start_again()
+    shard.reload()
     await reached(lambda: starts.read_text() == "xx")
     await reached(lambda: shard.is_down)
     shard.stop()
@@ -77,8 +77,32 @@ async def test_a_stop_ends_the_process_and_the_waiting() -> None:
     shard.stop()
     shard.stop()
     await within(running)
-    assert shard.code < 0 and not Path(f"/proc/{process}").exists()
-    shard.signal(15)
+    assert shard.ended_well() and not Path(f"/proc/{process}").exists()
+    shard.reload()
+
+
+async def test_a_process_that_is_still_starting_is_told_to_reload_once_it_can(tmp_path: Path) -> None:
+    """Without a handler SIGHUP would end it."""
+    ready, told = tmp_path / "ready", tmp_path / "told"
+    shard = shard_of(
+        "import signal, time; time.sleep(0.3)\n"
+        f"signal.signal(signal.SIGHUP, lambda *_: open({str(told)!r}, 'a').write('x'))\n"
+        f"open({str(ready)!r}, 'w').close()\n"
+        "while True: time.sleep(600)"
+    )
+    running = asyncio.create_task(shard.run())
+    await reached(lambda: shard.process_id != 0)
+    shard.reload()
+    await reached(ready.exists)
+    assert not told.exists()
+    shard.heard(ShardReport(1, "READY=1"))
+    await reached(told.exists)
+    shard.heard(ShardReport(1, "STATUS=serving"))
+    shard.reload()
+    await reached(lambda: told.read_text() == "xx")
+    shard.stop()
+    await within(running)
+    assert (shard.code, shard.ended_well()) == (-15, True)
 
 
 async def test_its_state_follows_its_reports() -> None:

@@ -122,13 +122,17 @@ async def test_wrong_settings_of_one_end_all(config: Config, tmp_path: Path) -> 
     assert signals(tmp_path) in ([], ["0 SIGTERM"])
 
 
-async def test_it_ends_when_all_were_stopped_and_says_if_one_failed(config: Config, tmp_path: Path) -> None:
+async def test_it_ends_when_all_were_stopped(config: Config, tmp_path: Path) -> None:
     running = asyncio.create_task(Supervisor(config, lambda: config, command(tmp_path, "sys.exit(0)")).run())
     assert await end(running) == 0
-    failing = Supervisor(config, lambda: config, command(tmp_path, "sys.exit(7)"))
-    running = asyncio.create_task(failing.run())
-    await asyncio.sleep(0.5)
-    failing.stop()
+
+
+async def test_a_stop_that_failed_shows(config: Config, tmp_path: Path, log: list[structlog.typing.EventDict]) -> None:
+    program = f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(7 * int(number)))\n{SERVE}"
+    supervisor = Supervisor(config, lambda: config, command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: any(row["event"] == "shards-serving" for row in log))
+    supervisor.stop()
     assert await end(running) == FAILURE
 
 
