@@ -50,3 +50,14 @@ def test_a_forked_process_begins_with_a_block_of_its_own() -> None:
     finally:
         ports.release()
     assert block != {(other - LOWEST) // BLOCK_PORTS}
+
+
+def test_a_row_of_ports_follows_its_first_and_is_given_once() -> None:
+    ports = Ports()
+    try:
+        rows = [range(first, first + 5) for first in (ports.allot_row(5) for _ in range(6))]
+        single = [ports.allot() for _ in range(BLOCK_PORTS)]
+    finally:
+        ports.release()
+    given = [port for row in rows for port in row] + single
+    assert len(set(given)) == len(given)
