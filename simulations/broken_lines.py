@@ -236,9 +236,9 @@ MUTATIONS = (
     ),
     Mutation(
         "an expiry is never taken over",
-        "core/replica.py",
-        "self.applied.members.is_evicted(origin) or expires_ms + takeover_ms < self.keyspace.now_ms",
-        "self.applied.members.is_evicted(origin)",
+        "core/expiring.py",
+        "applied.members.is_evicted(origin) or expires_ms + takeover_ms < keyspace.now_ms",
+        "applied.members.is_evicted(origin)",
         "expiry",
     ),
     Mutation(

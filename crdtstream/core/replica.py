@@ -336,26 +336,6 @@ class Replica:
             self.expired_keys += 1
             self._delete(key, stream)
 
-    def expire_due(self, takeover_ms: int, keys_max: int) -> None:
-        """Delete at most `keys_max` expired keys: those whose expiry was set in this region or in one that was evicted
-        since, and those that nobody deleted for `takeover_ms`.
-        """
-        for _ in range(keys_max):
-            key = self.keyspace.deadlines.pop_due(self.keyspace.now_ms)
-            if key is None:
-                return
-            expires_ms, origin, _ = self.keyspace.databases[key[0]][key[1]].expiries()[-1]
-            # The region that set the winning expiry deletes the key; others do if it is gone or does not act in time.
-            gone = self.applied.members.is_evicted(origin) or expires_ms + takeover_ms < self.keyspace.now_ms
-            if self.reads.on and any(dirty == key for dirty, _ in self.changed.dirty):
-                # What its groups acknowledge comes first, and may wait for spilled blocks.
-                self.keyspace.deadlines.look(key, self.keyspace.now_ms + 1)
-            elif gone or region_of(origin) == region_of(self.applied.origin):
-                self.freshen(key)
-                self.budget.ease()
-            else:
-                self.keyspace.deadlines.look(key, expires_ms + takeover_ms)
-
     # Prepare: acknowledgements
 
     def acknowledge_unread(self, key: Key, name: bytes, runs: dict[int, list[Interval]]) -> None:

@@ -26,6 +26,7 @@ from crdtstream.connections.context import CommandError, Context, Notices, Reply
 from crdtstream.connections.outputs import Outputs
 from crdtstream.connections.slicing import go_on, is_due
 from crdtstream.core.entries.spilled import NotAtOnce
+from crdtstream.core.expiring import expire_due
 from crdtstream.core.names.duplicates import remove_all_lost
 from crdtstream.core.replica import Replica
 from crdtstream.status.events import Notice
@@ -329,7 +330,7 @@ class Serving:
         context.pause.update(context.now_ms)
         if standing.may_remove() and not standing.loading and not standing.departing and not standing.paused:
             limits = context.limits
-            replica.expire_due(limits.expiry_takeover_ms, limits.expired_keys_max)
+            expire_due(replica, limits.expiry_takeover_ms, limits.expired_keys_max)
             remove_all_lost(replica, context.deferred_work)
             context.notifications.publish_prepared()
         parking = context.parking

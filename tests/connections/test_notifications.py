@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from crdtstream.connections.client import Client
 from crdtstream.connections.notifications import flags_of, letters_of
+from crdtstream.core.expiring import expire_due
 from tests.commands.stream_region import Region
 
 
@@ -54,7 +55,7 @@ def test_an_expired_key() -> None:
     for region, listener in zip((east, west), listeners, strict=True):
         assert events(region, listener)[-1] == b"expire s"
         region.replica.keyspace.now_ms += 1_000
-    east.replica.expire_due(0, 10)
+    expire_due(east.replica, 0, 10)
     east.context.notifications.publish_prepared()
     hear(west, east)
     assert events(east, listeners[0]) == events(west, listeners[1]) == [b"expired s"]

@@ -8,6 +8,7 @@ import pytest
 
 from crdtstream.core.digest import digest_replica
 from simulations.cluster import Cluster
+from simulations.machine import CLIENT
 from tests.spilled_regions import ENTRIES, FIRST_MS, LAST_MS, fill, formed, say, spill, waited
 
 LIMITS = ["MAXLEN 300", "MAXBYTES 20000", "MAXAGE 1000", "MAXLEN 300 ACKED", "ACKED YES"]
@@ -66,6 +67,18 @@ def test_a_key_expires_once_its_acknowledgements_were_told() -> None:
     cluster.machines[1].reads_blocks = True
     settle(cluster)
     assert cluster.node(1).replica.keyspace.known((0, b"a")) is None and waited(cluster) == 0
+
+
+def test_a_group_that_changed_right_before_delays_no_expiry() -> None:
+    """What it acknowledges is there at once."""
+    cluster = filled(1)
+    say(cluster, 1, "PEXPIRE a 500")
+    spill(cluster, 1).is_cached = True
+    node = cluster.node(1)
+    node.execute(CLIENT, f"XACK a g {FIRST_MS}-1".encode().split(), cluster.now_ms)
+    assert node.replica.changed.dirty
+    node.tick(cluster.now_ms + 501)
+    assert node.replica.keyspace.known((0, b"a")) is None and waited(cluster) == 0
 
 
 def test_a_disk_that_does_not_answer_delays_one_stream() -> None:

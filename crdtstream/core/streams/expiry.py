@@ -40,13 +40,14 @@ class Deadlines:
         return bool(self._looks) and self.next_ms < now_ms
 
     def schedule(self, key: Key, expires_ms: int) -> None:
-        """Set the key's expiry; `NO_EXPIRY` removes it."""
-        if expires_ms == NO_EXPIRY:
-            if self.times.pop(key, None) is not None:
-                self._forget(key)
-        elif self.times.get(key) != expires_ms:
+        """Set the key's expiry; `NO_EXPIRY` removes it. It may be the same as before, but set by another region, so the
+        key is looked at at this time again.
+        """
+        if expires_ms != NO_EXPIRY:
             self.times[key] = expires_ms
             self.look(key, expires_ms)
+        elif self.times.pop(key, None) is not None:
+            self._forget(key)
 
     def look(self, key: Key, look_ms: int) -> None:
         """Make the key due once the clock is beyond this time, and not before."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from crdtstream.core import effects as fx
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.effects import Batch, Effect, Key
+from crdtstream.core.expiring import expire_due
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.expiry import NO_EXPIRY, VOID_EXPIRY, Deadlines
 from crdtstream.core.streams.stream import Stream
@@ -172,7 +173,7 @@ def test_the_same_expiries_survive_everywhere(script: list[tuple[int, str, int]]
         if step == "sync":
             exchange(replicas, sent, order)
         elif step == "due":
-            replica.expire_due(TAKEOVER_MS, MANY)
+            expire_due(replica, TAKEOVER_MS, MANY)
         else:
             perform(replica, step, clock)
         batch = replica.drain().batch
@@ -217,8 +218,24 @@ def pass_time(replica: Replica, now_ms: int) -> int:
     """How many effects the region makes by itself."""
     replica.keyspace.now_ms = now_ms
     before = replica.applied.counter()
-    replica.expire_due(TAKEOVER_MS, MANY)
+    expire_due(replica, TAKEOVER_MS, MANY)
     return replica.applied.counter() - before
+
+
+def test_an_equal_expiry_of_another_region_may_end_and_leave_the_own_one() -> None:
+    """The other region's wins, so it is waited for; then what voids it comes late."""
+    one, two = Replica(1), Replica(2)
+    one.add_entry(KEY, (1, 1), [b"f", b"v"])
+    send(one, two)
+    one.set_expiry(KEY, 50)
+    one.drain()
+    two.set_expiry(KEY, 50)
+    send(two, one)
+    assert pass_time(one, 51) == 0
+    one.drain()
+    two.delete_stream(KEY)
+    send(two, one)
+    assert pass_time(one, 51) == 1 and not one.keyspace.deadlines.times
 
 
 def test_a_key_is_there_up_to_its_time() -> None:
@@ -265,9 +282,9 @@ def test_only_so_many_at_once() -> None:
         replica.add_entry((0, b"%d" % number), (1, 1), [b"f", b"v"])
         replica.set_expiry((0, b"%d" % number), 5)
     replica.keyspace.now_ms = 6
-    replica.expire_due(TAKEOVER_MS, 3)
+    expire_due(replica, TAKEOVER_MS, 3)
     assert len(replica.keyspace.known_keys(0)) == 7
-    replica.expire_due(TAKEOVER_MS, MANY)
+    expire_due(replica, TAKEOVER_MS, MANY)
     assert replica.keyspace.known_keys(0) == []
     replica.check()
 
