@@ -30,6 +30,7 @@ from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.block import demand_blocks
 from crdtstream.core.entries.covering_intervals import covering_intervals
 from crdtstream.core.entries.entry_tree import EntryTree
+from crdtstream.core.foreseeing import foresee_runs
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import NO_LIMIT
 from crdtstream.core.keyspace import DATABASES
@@ -47,9 +48,12 @@ def foresee(context: Context, client: Client, command: Command, argv: list[bytes
     if context.replica.changed.dirty and may_have_effects(context, client, command, argv):
         look(ASKED_THEN.get(command.name), context, client, argv)
         # The first effect on a key is what its groups acknowledge, for which blocks may be missing, too.
-        for key in dict.fromkeys([key for key, _ in context.replica.changed.dirty]):
-            if key[1] in argv or command.name in OF_READERS:
-                context.replica.acknowledge_key(key)
+        dirty = dict.fromkeys([key for key, _ in context.replica.changed.dirty])
+        keys = [key for key in dirty if key[1] in argv or command.name in OF_READERS]
+        for key in keys if len(keys) > 1 else ():
+            foresee_runs(context.replica, key)
+        for key in keys:
+            context.replica.acknowledge_key(key)
 
 
 def look(foresight: Foresight | None, context: Context, client: Client, argv: list[bytes]) -> None:

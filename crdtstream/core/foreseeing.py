@@ -17,7 +17,7 @@ from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied
 from crdtstream.core.effects import Batch, CounterRange, Effect, Key
 from crdtstream.core.entries.block import Block, demand_blocks
-from crdtstream.core.names.acknowledging import named_blocks
+from crdtstream.core.names.acknowledging import demand_runs, named_blocks
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
@@ -106,10 +106,6 @@ def foresee_removal(replica: Replica, key: Key, ranges: dict[int, list[CounterRa
 
 def foresee_runs(replica: Replica, key: Key) -> None:
     """Have the blocks read for the runs that are prepared before any other effect on this key."""
-    stream = replica.keyspace.known(key)
-    if stream is None or not replica.reads.may_wait:
-        return
-    for one, name in list(replica.changed.dirty):
-        group = stream.groups.get(name) if one == key else None
-        if group is not None:
-            demand_blocks(named_blocks(stream, group.look_for_runs(stream.trees, replica.exact_intervals_max)))
+    if replica.reads.may_wait:
+        names = [name for one, name in replica.changed.dirty if one == key]
+        demand_runs(replica.keyspace.known(key), names, replica.exact_intervals_max)

@@ -37,7 +37,7 @@ from crdtstream.core.groups.properties import next_number
 from crdtstream.core.groups.runs import EXACT_INTERVALS_MAX, UNLIMITED
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.local_facts import LocalFact
-from crdtstream.core.names.acknowledging import named_blocks
+from crdtstream.core.names.acknowledging import demand_runs, named_blocks
 from crdtstream.core.sizes import EFFECT_BYTES, ENTRY_BYTES
 from crdtstream.core.streams.expiry import VOID_EXPIRY
 from crdtstream.core.streams.origin_meta import OriginMeta
@@ -369,7 +369,11 @@ class Replica:
     def acknowledge_key(self, key: Key) -> None:
         """Prepare the new runs of this key's groups; call it before another effect on the key."""
         if self.changed.dirty:
-            for dirty in [entry for entry in self.changed.dirty if entry[0] == key]:
+            found = [entry for entry in self.changed.dirty if entry[0] == key]
+            if len(found) > 1 and self.reads.may_wait:
+                # Once the runs of the first one are prepared, those of the others may not wait.
+                demand_runs(self.keyspace.known(key), [name for _, name in found], self.exact_intervals_max)
+            for dirty in found:
                 self.acknowledge(dirty)
 
     def acknowledge_all(self) -> None:

@@ -9,6 +9,8 @@ import pytest
 from crdtstream.core.digest import digest_replica
 from crdtstream.core.entries.block import BLOCK_ENTRIES
 from simulations.cluster import Cluster
+from simulations.machine import CLIENT
+from tests.core.spilled_blocks import age
 from tests.spilled_regions import FIRST_MS, LAST_MS, fill, formed, spill, waited
 
 MIDDLE = FIRST_MS + BLOCK_ENTRIES + 50
@@ -90,3 +92,36 @@ def test_replies_are_those_of_streams_in_memory(name: str) -> None:
     assert digest_replica(hot.node(1).replica) == digest_replica(cold.node(1).replica)
     assert hot.node(1).replica.applied.vector.as_dict() == cold.node(1).replica.applied.vector.as_dict()
     cold.check()
+
+
+def named() -> tuple[Cluster, list[str]]:
+    """A stream of named entries, which two groups have read, and the IDs of these."""
+    cluster = formed(1)
+    ids: list[str] = []
+    for number in range(3 * BLOCK_ENTRIES):
+        reply = cluster.execute(1, f"XADD n IDMP p {number} * f v".encode().split())
+        assert reply is not None
+        ids.append(reply.split(b"\r\n")[1].decode())
+    for group in ("g", "h"):
+        cluster.execute(1, f"XGROUP CREATE n {group} 0".encode().split())
+        cluster.execute(1, f"XREADGROUP GROUP {group} one COUNT {len(ids)} STREAMS n >".encode().split())
+    cluster.sync()
+    return cluster, ids
+
+
+@pytest.mark.parametrize("effect", ["XTRIM n MAXLEN 700", "XADD n * f v", "XDEL n {last}", "RENAME n m"])
+def test_the_runs_of_all_groups_of_a_key_are_foreseen_before_the_first_of_them(effect: str) -> None:
+    """They are prepared before another effect on the key, one after the other, and open the blocks of named entries."""
+    cluster, ids = named()
+    file, node = spill(cluster, 1, 2), cluster.node(1)
+    file.is_cached = True
+    for line in (f"XACK n g {' '.join(ids[:10])}", f"XACK n h {' '.join(ids[:300])}"):
+        cluster.command(1, CLIENT, line.encode().split())
+    file.is_cached = False
+    age(node.context.packing.open_blocks)
+    assert len(node.replica.changed.dirty) == 2
+    cluster.execute(1, effect.format(last=ids[-1]).encode().split())
+    cluster.sync()
+    assert waited(cluster) == 0
+    assert cluster.node(1).replica.applied.counter() > len(ids) + 3
+    cluster.check()

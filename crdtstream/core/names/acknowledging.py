@@ -9,7 +9,7 @@ the survivor arrives.
 from __future__ import annotations
 
 from crdtstream.core.effects import Acknowledged
-from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block import Block, demand_blocks
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.create import NEVER_RESET
 from crdtstream.core.groups.group import Group
@@ -76,6 +76,13 @@ def named_blocks(stream: Stream, runs: dict[int, list[Interval]]) -> list[Block]
         for low, high in intervals if tree is not None else []:
             found += _opened_within(tree, register, origin, low, high) if tree is not None else []
     return found
+
+
+def demand_runs(stream: Stream | None, names: list[bytes], intervals_max: int) -> None:
+    """Have the spilled blocks read that the new runs of these groups open."""
+    if stream is not None:
+        for group in [stream.groups[name] for name in names if name in stream.groups]:
+            demand_blocks(named_blocks(stream, group.look_for_runs(stream.trees, intervals_max)))
 
 
 def _opened_within(tree: EntryTree, register: NameRegister, origin: int, low: EntryId, high: EntryId) -> list[Block]:
