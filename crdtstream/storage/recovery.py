@@ -9,7 +9,8 @@ tail and are cut.
 
 Zeros up to the end of the last segment are its normal end. The header of the first segment was synced before any
 record, so damage there is always damage; the header of a later segment may never have reached the disk. A segment that
-lies entirely before the replay is kept for peers only: if its header is damaged, the log begins behind it.
+lies entirely before the replay is kept for peers only: if its header is damaged, the log begins behind it. It is not
+read, unless all segments behind it are cut: then the log goes on where its last record ends.
 
 A cut removes every byte of what is cut: an old frame left behind the new end could later be taken for the next record.
 Everything is synced at the end, before the first append; a crash between the steps leads to the same cut next time.
@@ -222,10 +223,29 @@ class Recovery:
         self._refuse_with_witness(damage, names)
         for name in reversed(names):
             self._disk.delete(name)
+        if self.segments[-1].name in self._old:
+            self._find_end()
         segment = self.segments[-1]
         self._disk.truncate(segment.name, segment.end)
         segment.capacity = segment.end
         self.cut = Cut(damage[0], damage[1], self.last + 1)
+
+    def _find_end(self) -> None:
+        """The log goes on in a segment that was not read: find where its last record ends. If that cannot be read, the
+        segment counts as full, and as damaged.
+        """
+        old = self.segments.pop()
+        segment = Segment(old.name, old.first, old.capacity)
+        reason = "the record that was written there is missing or corrupt"
+        try:
+            for number, _, _, end in scan(self._window(segment), segment.end, segment.first, self.salt):
+                segment.extend(number, end)
+        except DiskError as error:
+            reason = str(error.strerror)
+        if segment.last != old.last:
+            self.damages.append(Damage(old.name, segment.end, segment.last + 1, old.last, reason))
+            segment = old
+        self.segments.append(segment)
 
     def _refuse_with_witness(self, damage: tuple[str, int], names: list[str]) -> None:
         damaged = self.last + 1
@@ -252,7 +272,7 @@ class Recovery:
     def _keep(self, segment_bytes_max: int) -> None:
         """Sync everything that was read, created or cut, and preallocate the cut segment again if there is space."""
         active = self.segments[-1]
-        if self.cut is not None:
+        if self.cut is not None and all(damage.file != active.name for damage in self.damages):
             try:
                 most = max(segment_bytes_max, HEADER_BYTES, active.end)
                 capacity = active.end + fitting_bytes(self._disk, 0, most - active.end, 0)

@@ -13,7 +13,7 @@ from crdtstream.storage.segment import (
     segment_name,
 )
 from simulations.disk import PAGE_BYTES, SimulatedDisk
-from tests.storage.logs import SEGMENT_BYTES, Run, opened, turn
+from tests.storage.logs import SEGMENT_BYTES, Run, opened, read_all, turn
 
 
 class PowerLost(Exception):
@@ -126,3 +126,25 @@ def test_first_start_that_loses_power_starts_again() -> None:
             continue
         log, kept = opened(disk)
         assert kept == [] and log.append(turn(3)) == 3
+
+
+@pytest.mark.parametrize("asked", [100, SEGMENT_BYTES, 3 * SEGMENT_BYTES])
+def test_a_log_goes_on_in_a_segment_that_was_not_replayed(asked: int) -> None:
+    """Power went when the next segment had a name and no header, and a checkpoint has all records before it. What is
+    appended then follows the last record, and not the space that the segment was given on a disk that was fuller.
+    """
+    disk = SimulatedDisk()
+    log, _ = opened(disk, SEGMENT_BYTES // 2)
+    log.append(turn(5))
+    log.sync()
+    disk.create(segment_name(6), 4_096)
+    disk.sync_directory()
+    for start in (5, 8):
+        log, kept = opened(disk, position_from=6)
+        assert (kept == turn(start - 5, start=5) and log.cut is None) or start == 5
+        assert log.has_room(asked)
+        log.append(turn(3, start=start))
+        log.sync()
+        assert read_all(log, 1, 1_000) == turn(start + 3) and not log.damages
+        disk.crash(Random(1))
+    assert opened(disk)[1] == turn(11)

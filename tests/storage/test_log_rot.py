@@ -377,3 +377,34 @@ def test_damage_in_the_last_segment_of_a_full_disk() -> None:
     disk.capacity_bytes = None
     assert log.append(turn(1)) == 21
     log.check()
+
+
+class BadSectors(SimulatedDisk):
+    """Of one file nothing but the header can be read."""
+
+    file = ""
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        if name == self.file and length > HEADER_BYTES:
+            raise DiskFailed(errno.EIO, f"cannot read {name}: simulated")
+        return super().read(name, offset, length)
+
+
+@pytest.mark.parametrize("flipped", [True, False])
+def test_a_log_goes_on_behind_a_segment_that_is_damaged_and_was_not_replayed(flipped: bool) -> None:
+    disk = BadSectors()
+    log, _ = opened(disk)
+    log.append(turn(5))
+    log.sync()
+    if flipped:
+        disk.flip_bit(segment_name(1), HEADER_BYTES + 3 * (FRAME_BYTES + 102) + 50)
+    else:
+        disk.file = segment_name(1)
+    disk.create(segment_name(6), 4_096)
+    log, _ = opened(disk, position_from=6)
+    assert [damage.through for damage in log.damages] == [5] and log.first_position == 6
+    assert log.has_room(100)
+    log.append(turn(3, start=5))
+    log.sync()
+    assert log.segment_firsts() == [1, 6]
+    assert read_all(log, 6, 1_000) == opened(disk, position_from=6)[1] == turn(3, start=5)
