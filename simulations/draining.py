@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from crdtstream.core.groups.group import Group
 from crdtstream.core.values.causality import region_of
-from simulations.network import Network
+from simulations.network import ASKER, Network
 
 READER = b"a"
+CLIENT = ASKER + 1
 CLAIMED_MAX = b"100000"
 
 
@@ -18,10 +19,21 @@ def drain(world: Network, number: int, key: bytes, name: bytes) -> None:
         return
     machine.look_for_room()  # space may have been freed since its last turn
     if stream.groups[name].rules.ordered:
-        world.execute(number, [b"XAUTOCLAIM", key, name, READER, b"0", b"0", b"COUNT", CLAIMED_MAX])
-    world.execute(number, [b"XREADGROUP", b"GROUP", name, READER, b"STREAMS", key, b">"])
+        ask(world, number, [b"XAUTOCLAIM", key, name, READER, b"0", b"0", b"COUNT", CLAIMED_MAX])
+    ask(world, number, [b"XREADGROUP", b"GROUP", name, READER, b"STREAMS", key, b">"])
     machine.sync()
     world.turned(number)
+
+
+def ask(world: Network, number: int, argv: list[bytes]) -> None:
+    """Run a command of a client that sends nothing else: those of a second process with one region number may wait
+    for an admission for ever.
+    """
+    machine = world.machines[number]
+    if CLIENT not in machine.node.context.clients:
+        machine.connect(CLIENT, world.clock_ms(number))
+    world.command(number, CLIENT, argv)
+    world.turn(number)
 
 
 def delivers(group: Group, origin: int, region: int) -> bool:
