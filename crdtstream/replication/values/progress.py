@@ -191,9 +191,12 @@ class ProgressTable:
         return 0 if member is None else member.sign_ms
 
     def heard_since(self, region: int, since_ms: int, but: int) -> int:
-        """Return the origin of a region except `but` with the latest sign of life after `since_ms`; 0 for none."""
+        """Return the origin of a region with the latest sign of life after `since_ms`, and after the last one of `but`,
+        or of two that are silent each would take the place of the other; 0 for none.
+        """
         signs = [(member.sign_ms, origin) for origin, member in self._members.items() if region_of(origin) == region]
-        return max([(at, origin) for at, origin in signs if at > since_ms and origin != but], default=(0, 0))[1]
+        after_ms = max(since_ms, self.sign_ms(but))
+        return max([(at, origin) for at, origin in signs if at > after_ms and origin != but], default=(0, 0))[1]
 
     def heard_after(self, since_ms: int) -> list[int]:
         """Return the origins with a sign of life after `since_ms`, ascending."""

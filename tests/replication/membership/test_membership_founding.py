@@ -7,14 +7,19 @@ from itertools import permutations
 
 import pytest
 
+from crdtstream.core.values.causality import VersionVector, origin_of
 from crdtstream.core.values.entry_id import STRICT
+from crdtstream.replication.values.progress import ROWS_MAX, GrownRow, Unheard
 from simulations.cluster import Cluster
 from tests.replication.membership.living_clusters import (
     HEARTBEAT_MS,
+    TIMEOUT_MS,
     admitted,
     answer,
+    counted,
     live,
     mesh_of_new,
+    origin,
     run,
     sync_disks,
 )
@@ -90,3 +95,19 @@ def test_a_new_region_whose_peer_is_at_work_founds_nothing_before_it_has_what_th
     assert not cluster.node(2).birth.founders and not cluster.node(3).birth.founders
     live(cluster, 3 * HEARTBEAT_MS)
     assert admitted(cluster) == [1, 2]
+
+
+def test_of_two_founders_of_a_silent_region_the_one_that_was_heard_last_stays() -> None:
+    """Region 3 began anew with an empty disk while the cluster was founded, and is then cut off for long."""
+    cluster = mesh_of_new(3, [(1, 2), (2, 3)])
+    meet(cluster, ((1, 2), (2, 3)))
+    assert admitted(cluster) == [1, 2, 3]
+    first, later, node = origin(cluster, 3), origin_of(3, 5), cluster.node(1)
+    cluster.cut(2, 3)
+    live(cluster, HEARTBEAT_MS)
+    node.birth.founders[later] = None
+    node.birth.changes += 1
+    signs: GrownRow = (later, VersionVector(), VersionVector(), 1)
+    assert not node.exchange.progress.merge_rows([signs], Unheard(), ROWS_MAX, cluster.clock_ms(1))
+    live(cluster, 3 * TIMEOUT_MS)
+    assert later in counted(cluster, 1) and first not in counted(cluster, 1)
