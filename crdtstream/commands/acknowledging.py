@@ -13,6 +13,7 @@ from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, keys_at
 from crdtstream.connections.context import Context, Reply
 from crdtstream.core.effects import Key
+from crdtstream.core.foreseeing import foresee_dropped
 from crdtstream.core.groups.group import Group
 from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.names.duplicates import acknowledge_lost
@@ -50,6 +51,9 @@ def demand_acknowledged(stream: Stream, group: Group, ids: list[EntryId]) -> Non
         register = None if stream.producers is None else stream.producers.register
         survivors = [] if register is None else [add.entry_id for one in ids for add in register.survivors_of(one)]
         stream.demand(sorted({*ids, *survivors}))
+        if survivors:
+            # Their runs come before what else is acknowledged.
+            foresee_dropped(stream, group, {*survivors})
 
 
 def acknowledge_unread(context: Context, key: Key, name: bytes, ids: list[EntryId]) -> list[EntryId]:

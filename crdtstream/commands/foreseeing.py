@@ -29,8 +29,7 @@ from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.block import demand_blocks
 from crdtstream.core.entries.covering_intervals import covering_intervals
-from crdtstream.core.entries.entry_tree import EntryTree
-from crdtstream.core.foreseeing import foresee_runs
+from crdtstream.core.foreseeing import foresee_dropped, foresee_runs
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import NO_LIMIT
 from crdtstream.core.keyspace import DATABASES
@@ -173,7 +172,12 @@ def removing_some(context: Context, client: Client, argv: list[bytes]) -> None:
 
 
 def acknowledging(context: Context, client: Client, argv: list[bytes]) -> None:
-    demand_removed(context, client, argv[1], NamedIds(argv, 3).ids())
+    ids = NamedIds(argv, 3).ids()
+    demand_removed(context, client, argv[1], ids)
+    pair = found(context, (client.database, argv[1]), argv[2])
+    if pair is not None:
+        # The runs of what it acknowledges come before what it removes.
+        foresee_dropped(*pair, {*ids})
 
 
 def demand_removed(context: Context, client: Client, name: bytes, ids: list[EntryId]) -> None:
@@ -230,10 +234,10 @@ def deleting_consumer(context: Context, client: Client, argv: list[bytes]) -> No
     if pair is None:
         return
     stream, group = pair
+    own = {origin: [*group.pending.ids(origin, argv[4])] for origin in stream.trees}
+    foresee_dropped(stream, group, {entry_id for ids in own.values() for entry_id in ids})
     for origin, tree in stream.trees.items():
-        own = {*group.pending.ids(origin, argv[4])}
-        demand_runs(group, tree, own)
-        covering_intervals(tree, sorted(own))
+        covering_intervals(tree, sorted(own[origin]))
 
 
 def runs_behind(context: Context, client: Client, argv: list[bytes]) -> None:
@@ -241,16 +245,7 @@ def runs_behind(context: Context, client: Client, argv: list[bytes]) -> None:
     pair = found(context, (client.database, argv[1]), argv[2])
     if pair is not None:
         ids = {entry_id for word in argv[3:] if b"-" in word and (entry_id := parse_id(word, 0)) is not None}
-        for tree in pair[0].trees.values():
-            demand_runs(pair[1], tree, ids)
-
-
-def demand_runs(group: Group, tree: EntryTree, gone: set[EntryId]) -> None:
-    """What new runs look at once these are no longer pending."""
-    delivered = group.delivered.get(tree.origin)
-    ends = [] if delivered is None else [high for _, high in delivered.pairs()]
-    first = next((entry_id for entry_id in group.pending.ids(tree.origin, None) if entry_id not in gone), ID_MAX)
-    demand_blocks(tree.spilled_with(sorted([*ends, first])))
+        foresee_dropped(*pair, ids)
 
 
 def releasing(context: Context, client: Client, argv: list[bytes]) -> None:

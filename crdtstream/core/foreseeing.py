@@ -17,10 +17,13 @@ from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied
 from crdtstream.core.effects import Batch, CounterRange, Effect, Key
 from crdtstream.core.entries.block import Block, demand_blocks
+from crdtstream.core.groups.group import Group
+from crdtstream.core.groups.runs import limit_without, runs_below
 from crdtstream.core.names.acknowledging import demand_runs, named_blocks
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
+from crdtstream.core.values.entry_id import ID_MAX, EntryId, id_below
 
 
 def demanded_by(batch: Batch, applied: Applied) -> list[Block]:
@@ -102,6 +105,26 @@ def foresee_removal(replica: Replica, key: Key, ranges: dict[int, list[CounterRa
         blocks += [] if tree is None else tree.spilled_at_ends(pieces)
     demand_blocks(blocks)
     foresee_runs(replica, key)
+
+
+def foresee_dropped(stream: Stream, group: Group, gone: set[EntryId]) -> None:
+    """Have the blocks read that new runs of a group open once these are no longer pending: those in which the runs end,
+    and those of named entries in them.
+    """
+    for origin, tree in stream.trees.items():
+        delivered = group.delivered.get(origin)
+        if delivered is None or not tree.count:
+            continue
+        first = next((one for one in group.pending.ids(origin, None) if one not in gone), ID_MAX)
+        demand_blocks(tree.spilled_with(sorted([*[high for _, high in delivered.pairs()], first])))
+        limit = limit_without(tree, group.pending, gone)
+        runs = runs_below(tree, delivered, group.acked.get(origin), limit)
+        for one in sorted(gone) if group.rules.exact else ():
+            if delivered.contains(one):
+                start = delivered.start_from(one)
+                last = tree.last_id_between(start, id_below(one))
+                runs.append((start if last is None else last, one))
+        demand_blocks(named_blocks(stream, {origin: runs}))
 
 
 def foresee_runs(replica: Replica, key: Key) -> None:

@@ -125,3 +125,21 @@ def test_the_runs_of_all_groups_of_a_key_are_foreseen_before_the_first_of_them(e
     assert waited(cluster) == 0
     assert cluster.node(1).replica.applied.counter() > len(ids) + 3
     cluster.check()
+
+
+@pytest.mark.parametrize(
+    "effect", ["XACKDEL n g IDS 1 {first}", "XACKDEL n g ACKED IDS 1 {first}", "XGROUP DELCONSUMER n g two"]
+)
+@pytest.mark.parametrize("exact", [True, False])
+def test_the_runs_of_what_a_command_acknowledges_are_foreseen(effect: str, exact: bool) -> None:
+    """Everything behind what it acknowledges is acknowledged, up to the middle of another block."""
+    cluster, ids = named()
+    cluster.execute(1, f"CRDT.GROUP SET n g ACKNOWLEDGE {'exact' if exact else 'contiguous'}".encode().split())
+    cluster.execute(1, f"XCLAIM n g two 0 {ids[0]}".encode().split())
+    cluster.execute(1, f"XACK n g {' '.join(ids[1:300])}".encode().split())
+    cluster.sync()
+    spill(cluster, 1, 2)
+    cluster.execute(1, effect.format(first=ids[0]).encode().split())
+    cluster.sync()
+    assert waited(cluster) == 0
+    cluster.check()

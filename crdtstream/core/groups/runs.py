@@ -22,7 +22,11 @@ def contiguous_runs(
     tree: EntryTree, delivered: IntervalSet, acked: IntervalSet | None, pending: PendingEntries
 ) -> list[Interval]:
     """The runs below the first live pending entry that no known run covers."""
-    limit = acknowledged_limit(tree, pending)
+    return runs_below(tree, delivered, acked, acknowledged_limit(tree, pending))
+
+
+def runs_below(tree: EntryTree, delivered: IntervalSet, acked: IntervalSet | None, limit: EntryId) -> list[Interval]:
+    """The runs up to this ID, inclusive, that no known run covers."""
     pieces: list[Interval] = []
     for low, high in delivered.pairs():
         if low >= limit:
@@ -50,6 +54,14 @@ def acknowledged_limit(tree: EntryTree, pending: PendingEntries) -> EntryId:
         return previous_id(first) or ID_MIN
     for entry_id in pending.ids(tree.origin, None):
         if tree.counter_of(entry_id):
+            return previous_id(entry_id) or ID_MIN
+    return ID_MAX
+
+
+def limit_without(tree: EntryTree, pending: PendingEntries, gone: set[EntryId]) -> EntryId:
+    """What `acknowledged_limit` is once these are no longer pending."""
+    for entry_id in pending.ids(tree.origin, None):
+        if entry_id not in gone and tree.counter_of(entry_id):
             return previous_id(entry_id) or ID_MIN
     return ID_MAX
 

@@ -16,6 +16,7 @@ from crdtstream.core.conflicts import ADDED_TWICE
 from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.block import Block, demand_blocks
+from crdtstream.core.foreseeing import foresee_dropped
 from crdtstream.core.groups.group import Group
 from crdtstream.core.local_facts import PendingDropped
 from crdtstream.core.names.acknowledging import is_acknowledged
@@ -59,6 +60,11 @@ def _foresee(stream: Stream) -> None:
         counters = sorted({lost.dot[1] for lost, _ in losses if lost.dot[0] == origin})
         blocks += tree.spilled_with(sorted(ids)) + tree.spilled_at_ends([(counter, counter) for counter in counters])
     demand_blocks(blocks)
+    for name, group in stream.groups.items():
+        passed = {survivor.entry_id for lost, survivor in losses if is_acknowledged(stream, name, group, lost)}
+        if passed:
+            # The runs of what is acknowledged come before what is removed.
+            foresee_dropped(stream, group, passed)
 
 
 def _lost_of(replica: Replica, key: Key, stream: Stream, register: NameRegister) -> list[NamedAdd]:
