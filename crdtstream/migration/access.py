@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -94,3 +94,11 @@ def password_of(file: Path | None, variable: str, environment: Mapping[str, str]
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise AccessError(f"the password file {file} cannot be read: {reason}") from error
+
+
+def at(access: Access, host: str, port: int) -> Access:
+    """The same for another server: as this user, with these files."""
+    parts = urlsplit(access.url)
+    user, sign, _ = parts.netloc.rpartition("@")
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return replace(access, url=f"{parts.scheme}://{user}{sign}{address}{parts.path}")

@@ -6,8 +6,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 import typer
 from rich.console import Console
@@ -17,7 +18,8 @@ from rich.table import Table
 from crdtstream.migration.access import Access, AccessError, password_of
 from crdtstream.migration.exporting import export_stream
 from crdtstream.migration.importing import Import, Imported
-from crdtstream.migration.source import MigrationError, connect, stream_keys
+from crdtstream.migration.servers import Servers, connect_all
+from crdtstream.migration.source import MigrationError
 
 INCOMPLETE = 1
 WRONG_USAGE = 2
@@ -82,14 +84,15 @@ def import_streams(
     try:
         secret = password_of(source_password_file, SOURCE_PASSWORD_VARIABLE)
         access = Access(source, source_user, secret, source_cacert, source_cert, source_key)
-        origin = connect(access, SOURCE, TIMEOUT_S)
+        origin = connect_all(access, SOURCE, TIMEOUT_S)
         access = Access(to, user, password_of(password_file, PASSWORD_VARIABLE), cacert, cert, key)
-        region = connect(access, REGION, TIMEOUT_S)
-        keys = stream_keys(origin, match, page)
+        region = connect_all(access, REGION, TIMEOUT_S)
+        keys = origin.stream_keys(match, page)
         with progress_of(console) as progress:
             task = progress.add_task("entries", total=sum(lengths(origin, keys)))
-            work = Import(origin, region, page, replace_groups, lambda count: progress.advance(task, count))
             for name in keys:
+                servers = origin.of(name), region.of(name)
+                work = Import(*servers, page, replace_groups, lambda count: progress.advance(task, count))
                 done[name] = work.run(name)
     except (MigrationError, AccessError) as error:
         fail(console, done, error)
@@ -114,11 +117,12 @@ def export_streams(
         raise typer.Exit(WRONG_USAGE)
     try:
         access = Access(source, user, password_of(password_file, PASSWORD_VARIABLE), cacert, cert, key)
-        client = connect(access, REGION, TIMEOUT_S)
-        keys = stream_keys(client, match, page)
+        region = connect_all(access, REGION, TIMEOUT_S)
+        keys = region.stream_keys(match, page)
         with progress_of(console) as progress, opened(out) as stream:
-            task = progress.add_task("entries", total=sum(lengths(client, keys)))
-            count = sum(export_stream(client, name, stream, page, lambda n: progress.advance(task, n)) for name in keys)
+            task = progress.add_task("entries", total=sum(lengths(region, keys)))
+            told = partial(progress.advance, task)
+            count = sum(export_stream(region.of(name), name, stream, page, told) for name in keys)
             stream.flush()
     except (MigrationError, AccessError, OSError) as error:
         fail(console, {}, error)
@@ -131,8 +135,8 @@ def screen() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False, width=width)
 
 
-def lengths(client: Any, keys: list[bytes]) -> list[int]:
-    return [int(client.execute_command("XLEN", key)) for key in keys]
+def lengths(servers: Servers, keys: list[bytes]) -> list[int]:
+    return [int(servers.of(key).execute_command("XLEN", key)) for key in keys]
 
 
 @contextmanager

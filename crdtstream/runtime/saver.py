@@ -1,6 +1,7 @@
 """Takes checkpoints beside the turns: when one is due, in slices, with disk work on a thread.
 
-A slice runs on the event loop between two turns, for about `SLICE_S`; then the loop is free for a while. The output of
+A slice runs on the event loop between two turns, for about `SLICE_S`, or longer where blocks take far more memory than
+is allowed and only a checkpoint lets them be spilled; then the loop is free for a while. The output of
 a slice is written on a thread, and the next slice waits for that. So a checkpoint never holds more than a section in
 memory, and a slow disk slows only the checkpoint.
 
@@ -195,7 +196,7 @@ class Saver:
             raise Unsettled(lack)
 
     def _slice(self, capture: Capture) -> None:
-        end_s = time.perf_counter() + SLICE_S
+        end_s = time.perf_counter() + SLICE_S * self._node.context.spilling.urgency()
         while capture.step(SLICE_UNITS) and time.perf_counter() < end_s:
             pass
 

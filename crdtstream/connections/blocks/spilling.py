@@ -20,6 +20,8 @@ from crdtstream.status.availability import Standing
 SPARE_PARTS: Final = 16
 # Where blocks were left only because they had been read, the next walk follows after so long.
 READ_ON_MS: Final = 1_000
+# How much longer at most the slices of checkpoints and walks become, beyond what is allowed.
+URGENCY_MAX: Final = 50.0
 # A checkpoint is requested once this part of what is allowed is in none, and again after as much was written.
 UNSAVED_PARTS: Final = 2
 
@@ -58,6 +60,14 @@ class Spilling:
         """What blocks may take in memory; 0 if nothing is spilled."""
         allowed_bytes = self._settings.limits.hot_bytes_max
         return allowed_bytes // 2 if self._standing.memory_short else allowed_bytes
+
+    def urgency(self) -> float:
+        """How much longer than usual a slice of a checkpoint or a walk is: so a client that never pauses is slowed
+        before it has written many times what is allowed.
+        """
+        target_bytes = self.target_bytes()
+        excess = self.walk.hot_bytes() / target_bytes if target_bytes else 1.0
+        return min(max(excess, 1.0) ** 3, URGENCY_MAX)
 
     def step(self, cost_max: int, appended_bytes: int) -> bool:
         """Walk on for about this cost, in visits of a block; true if there is more to do now. `appended_bytes` is what

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.connections.blocks.spilling import Spilling
+from crdtstream.connections.blocks.spilling import URGENCY_MAX, Spilling
 from crdtstream.connections.saving import Saving
 from crdtstream.settings.config import Config, Limits
 from crdtstream.settings.live import Settings
@@ -62,6 +62,16 @@ def test_a_checkpoint_is_asked_for_and_then_blocks_are_spilled() -> None:
     spiller.save()
     spiller.write(0)
     assert spiller.count() > 0 and spiller.spilling.walk.hot_bytes() <= 40_000 + spiller.region.tree.tail.held_bytes()
+
+
+def test_slices_become_longer_far_beyond_what_is_allowed() -> None:
+    spiller = Spiller(40_000)
+    assert spiller.spilling.urgency() == 1.0
+    spiller.write(80_000)
+    assert spiller.spilling.urgency() >= 8.0
+    spiller.write(1 << 30)
+    assert spiller.spilling.urgency() == URGENCY_MAX
+    assert Spiller(0).spilling.urgency() == 1.0
 
 
 def test_it_does_not_walk_again_and_again_where_nothing_can_be_spilled() -> None:

@@ -28,6 +28,10 @@ class Peer(wire_grpc.ReplicationServicer):
         raise AssertionError("a link was opened")
         yield
 
+    async def Publish(self, *_: object) -> AsyncIterator[wire.Envelope]:
+        raise AssertionError("something was published")
+        yield
+
     async def Placement(
         self,
         request: wire.PlacementRequest,
