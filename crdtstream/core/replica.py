@@ -347,10 +347,13 @@ class Replica:
 
     def acknowledge_delivered(self, key: Key, name: bytes) -> None:
         """Prepare runs of all that was delivered here and is not pending, however many these are."""
-        self.acknowledge_key(key)
         stream = self.keyspace.known(key)
         assert stream is not None, "a group of a key that does not exist"
         group = stream.groups[name]
+        group.acknowledge_delivered()
+        if self.reads.may_wait:
+            demand_runs(stream, [name], UNLIMITED)
+        self.acknowledge_key(key)
         group.acknowledge_delivered()
         runs = group.new_runs(stream.trees, UNLIMITED)
         if runs:

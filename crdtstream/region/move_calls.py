@@ -11,6 +11,7 @@ everything. A region that does not know the call refuses it as one of another re
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from crdtstream.commands.group_moving import end_move, start_move, try_move
@@ -82,14 +83,17 @@ def is_parked(context: Context, waiter: Parked) -> bool:
 
 
 class WaitingMove:
-    """A move that another region asked for, and that waits until nothing is pending."""
+    """A move that another region asked for, and that waits until nothing is pending; before it has `begun`, for blocks
+    alone.
+    """
 
-    __slots__ = ("call", "end_ms", "order")
+    __slots__ = ("begun", "call", "end_ms", "order")
 
     def __init__(self, call: Arrived, order: MoveOrder, end_ms: int) -> None:
         self.call = call
         self.order = order
         self.end_ms = end_ms
+        self.begun = False
 
 
 class MoveCalls:
@@ -130,8 +134,10 @@ class MoveCalls:
         self.arrived.clear()
         for call in arrived:
             self._serve(call)
-        waiting, self.waiting = self.waiting, []
-        self.waiting = [one for one in waiting if not self._has_ended(one)]
+        for one in self.waiting[:]:
+            # It does not wait for itself.
+            self.waiting.remove(one)
+            self._go_on(one)
         replied = bool(self._replies)
         for number, payload in self._replies:
             if number in self.asked:
@@ -167,15 +173,7 @@ class MoveCalls:
             self._answer(call, f"ERR {MALFORMED}: {error}")
 
     def _begin(self, call: Arrived, order: MoveOrder) -> None:
-        error = self._refusal()
-        try:
-            if not error and not start_move(self._context, order):
-                end_ms = self._context.clock.elapsed_ms + order.wait_ms
-                self.waiting.append(WaitingMove(call, order, end_ms))
-                return
-        except CommandError as refused:
-            error = refused.text
-        self._answer(call, error)
+        self._go_on(WaitingMove(call, order, self._context.clock.elapsed_ms + order.wait_ms))
 
     def _refusal(self) -> str:
         """Why a client here could not write now."""
@@ -186,24 +184,36 @@ class MoveCalls:
             return "ERR the region that delivers has paused its clients (CLIENT PAUSE): try again when that has ended"
         return standing.refusal(True, False)
 
-    def _has_ended(self, one: WaitingMove) -> bool:
+    def _go_on(self, one: WaitingMove) -> None:
+        """Make the move, or let it wait; while blocks are read for it, it changes nothing."""
         if not self._exchange.forwarding.is_open(one.call.link):
-            return self._end_wait(one)
-        error = ""
+            self._end_wait(one)
+        elif not self._context.deferred_work.run(one, partial(self._look_at, one)):
+            self.waiting.append(one)
+
+    def _look_at(self, one: WaitingMove) -> None:
+        error = self._refusal() if not one.begun else ""
         try:
-            if not try_move(self._context, one.order):
-                if self._context.clock.elapsed_ms < one.end_ms:
-                    return False
-                end_move(self._context, one.order)
+            if not error and not (self._try_again(one) if one.begun else start_move(self._context, one.order)):
+                one.begun = True
+                self.waiting.append(one)
+                return
         except CommandError as refused:
             error = refused.text
         self._answer(one.call, error)
-        return self._end_wait(one)
+        self._end_wait(one)
 
-    def _end_wait(self, one: WaitingMove) -> bool:
-        """Readers may get something new again."""
-        self._context.replica.changed.touched[one.order.key] = None
+    def _try_again(self, one: WaitingMove) -> bool:
+        if not try_move(self._context, one.order):
+            if self._context.clock.elapsed_ms < one.end_ms:
+                return False
+            end_move(self._context, one.order)
         return True
+
+    def _end_wait(self, one: WaitingMove) -> None:
+        """Readers may get something new again."""
+        self._context.deferred_work.forget(one)
+        self._context.replica.changed.touched[one.order.key] = None
 
     def _end_call(self, link: int, number: int) -> None:
         ended = [one for one in self.waiting if (one.call.link, one.call.number) == (link, number)]
