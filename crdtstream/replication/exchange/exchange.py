@@ -213,7 +213,7 @@ class Exchange:
 
     def _give_up_transfer(self) -> None:
         """Let a transfer go for which there is no room; its peer is asked for what is missing once there is."""
-        session = None if self.fetching.link is None else self._links.get(self.fetching.link)
+        session = self.joining.session() if self.fetching.link is None else self._links.get(self.fetching.link)
         if session is not None:
             session.intake.drop()
         lacking = self.arrivals.holding.lacking or "memory for chunks that wait"

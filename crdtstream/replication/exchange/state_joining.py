@@ -48,6 +48,10 @@ class StateJoining:
         self._handover: Handover | None = None
         self._link = 0
 
+    def session(self) -> Session | None:
+        """The session that brought the state which is compared, while its link is open."""
+        return None if self._view.fetching.comparison is None else self._links.get(self._link)
+
     def begin(self, staging: Staging, handover: Handover) -> None:
         """Join this complete state, or compare it first."""
         view = self._view
@@ -64,7 +68,9 @@ class StateJoining:
         if comparison is None or deferred_work.awaits(COMPARES):
             return
         if comparison.done:
-            self._join_compared()
+            # As the last chunk, it waits for room, and is given up if that lasts.
+            if not self._arrivals.holding.lacking:
+                self._join_compared()
         elif deferred_work.run(COMPARES, comparison.step, self.go_on):
             deferred_work.put_off(COMPARES, self.go_on)
 

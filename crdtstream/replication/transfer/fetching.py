@@ -8,7 +8,7 @@ sender closes. What is staged takes room itself, and keeps checkpoints from bein
 transfer is abandoned, without the link, and there is a rest before the next one.
 
 Where blocks are spilled, a complete state is compared with what is here before it is joined (core/comparing.py). It
-needs no link any more, and no other state is fetched meanwhile.
+needs no link any more, and no other state is fetched meanwhile. Once it is compared, it waits for room as chunks do.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Fetching:
     def tick(self, passed_ms: int, keep_ms: int) -> bool:
         """Advance the idle time; True if the transfer has been idle for `keep_ms` and must be abandoned."""
         self._rest_ms = max(0, self._rest_ms - passed_ms)
-        if (self.staging is None and self.link is None) or self.comparison is not None:
+        if (self.staging is None and self.link is None) or (self.comparison is not None and not self.comparison.done):
             return False
         self._idle_ms += passed_ms
         return self._idle_ms >= keep_ms

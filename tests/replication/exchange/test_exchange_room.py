@@ -120,3 +120,48 @@ def test_a_peer_that_gave_a_transfer_up_and_needs_it_no_more_is_served_from_the_
     sender._feed.record_covered(cluster.node(1).replica.applied.vector)
     sender.handover.heard_progress(cluster.node(1).exchange.transfers)
     assert not sender.handover.is_sending and not sender._feed.behind
+
+
+def compared(kind: str) -> Cluster:
+    """Region 2 spills, has compared a state, and lacked room before it could join that."""
+    cluster = behind()
+    machine, fetching = cluster.machines[2], receiver(cluster).fetching
+    machine.node.replica.reads.on = True
+    machine.reads_blocks = False
+    cluster.sync()
+    assert fetching.comparison is not None
+    lack(cluster, 2, kind)
+    cluster.tick(1)
+    while machine.read_blocks():
+        cluster.turn(2)
+    assert fetching.comparison is not None and fetching.comparison.done, "it is not joined"
+    machine.reads_blocks = True
+    return cluster
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_state_that_was_compared_waits_for_room_before_it_is_joined(kind: str) -> None:
+    cluster = compared(kind)
+    link = cluster.link(1, 2)
+    cluster.sync()
+    assert receiver(cluster).fetching.comparison is not None
+    free(cluster, 2)
+    settle(cluster)
+    assert_equal(cluster)
+    assert cluster.link(1, 2) is link and link.open
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_a_state_that_was_compared_and_waits_too_long_is_given_up_and_made_again(kind: str) -> None:
+    cluster = compared(kind)
+    link, exchange = cluster.link(1, 2), receiver(cluster)
+    for _ in range(LIMITS.transfer_keep_ms // LIMITS.heartbeat_ms + 1):
+        cluster.tick(LIMITS.heartbeat_ms)
+        cluster.sync()
+    assert exchange.fetching.comparison is None and exchange.fetching.staging is None
+    free(cluster, 2)
+    for _ in range(LIMITS.transfer_keep_ms // RESTS // LIMITS.heartbeat_ms + 1):
+        cluster.tick(LIMITS.heartbeat_ms)
+    settle(cluster)
+    assert_equal(cluster)
+    assert cluster.link(1, 2) is link and link.open
