@@ -4,6 +4,7 @@ entries its reply gives to a consumer.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from crdtstream.core.effects import ResetName
@@ -11,7 +12,7 @@ from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import ANY_REGION, DELIVER, ORIGIN, OWNER, PropertyRegisters, record_name
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import Dot, VersionVector, region_of
-from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
+from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, STRICT, EntryId
 from crdtstream.scenarios.reply import Value
 from simulations.checking import Checker
 from simulations.history import GroupName, entry_id_of
@@ -27,8 +28,8 @@ Entry = tuple[int, EntryId]
 
 @dataclass
 class Asked:
-    """A command about a group, in a machine that was started so many times, and what the region knew then; `order` is
-    for a checker that numbers them.
+    """A command about a group, in a machine that was started so many times, and what the region knew then; `shared` are
+    the IDs that several entries had, and `order` is for a checker that numbers them.
     """
 
     number: int
@@ -40,6 +41,7 @@ class Asked:
     lays: set[Lay]
     registers: PropertyRegisters
     seen: VersionVector
+    shared: set[EntryId]
     order: int = 0
 
     @property
@@ -48,11 +50,11 @@ class Asked:
         return self.argv[0] == b"XREADGROUP" and self.argv[-1] == b">"
 
     def gives(self, value: Value) -> list[Entry]:
-        """The entries that this reply gives to a consumer. Of two entries with one ID one may be gone by now, and only
-        the reply says that there were two: it is not known which are meant.
+        """The entries that this reply gives to a consumer. Of two entries with one ID one may be gone by now, or have
+        been given before: it is not known which are meant.
         """
         ids = given(self.argv, value)
-        found = [self._entry(entry_id) for entry_id in ids if ids.count(entry_id) == 1]
+        found = [self._entry(entry_id) for entry_id in ids if ids.count(entry_id) == 1 and entry_id not in self.shared]
         return [entry for entry in found if entry is not None]
 
     def _entry(self, entry_id: EntryId) -> Entry | None:
@@ -76,7 +78,8 @@ class WatchesGroups(Checker):
         if name is None or stream is None or group is None or name[1] not in READ_GROUPS:
             return
         seen = machine.node.replica.applied.vector.copy()
-        asked = Asked(number, argv, name, stream, group, machine.starts, lays_of(group), group.properties, seen)
+        shared = set() if world.settings.id_mode == STRICT else shared_ids(stream)
+        asked = Asked(number, argv, name, stream, group, machine.starts, lays_of(group), group.properties, seen, shared)
         self._asked.setdefault(number, []).append(asked)
         self.about(world, asked)
 
@@ -99,6 +102,13 @@ class WatchesGroups(Checker):
 
     def replied(self, world: Network, asked: Asked, value: Value) -> None:
         """The client has got its reply, in the same turn unless it had to wait."""
+
+
+def shared_ids(stream: Stream) -> set[EntryId]:
+    """Return the IDs that entries of several origins have."""
+    trees = stream.trees.values()
+    counted = Counter(one for tree in trees for part in tree.slices(ID_MIN, ID_MAX, -1, False) for one in part.ids())
+    return {entry_id for entry_id, count in counted.items() if count > 1}
 
 
 def group_named(argv: list[bytes]) -> GroupName | None:

@@ -38,18 +38,22 @@ def test_an_entry_that_comes_twice() -> None:
         say(cluster, 1, READ)
 
 
-def test_one_of_two_entries_with_one_id_is_gone_before_the_reply_is_looked_at() -> None:
+@pytest.mark.parametrize("together", [True, False])
+def test_one_of_two_entries_with_one_id_is_gone_before_the_reply_is_looked_at(together: bool) -> None:
+    """They were given by one command, or one after the other."""
     checker = Repeats()
     cluster = formed("DELIVER OWNER 1", checker)
     for number in (1, 2):
         say(cluster, number, "XADD x 9-1 f v")
     cluster.live(500)
-    argv = READ.encode().split()
-    checker.asked(cluster, 1, argv)
+    asked = [READ.encode().split() for _ in range(1 if together else 2)]
+    for argv in asked:
+        checker.asked(cluster, 1, argv)
     tree = cluster.node(1).replica.keyspace.databases[0][b"x"].trees[2]
     tree.remove_counters(tree.counter_of((9, 1)), tree.counter_of((9, 1)))
     one: Value = ["9-1", ["f", "v"]]
-    checker.commanded(cluster, 1, argv, [["x", [one, one]]])
+    for argv in asked:
+        checker.commanded(cluster, 1, argv, [["x", [one, one] if together else [one]]])
 
 
 def test_an_entry_of_which_the_region_knows_that_it_was_acknowledged() -> None:
