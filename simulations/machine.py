@@ -22,8 +22,7 @@ from crdtstream.core.effects import Batch
 from crdtstream.core.values.causality import Dot, VersionVector, region_of
 from crdtstream.protocols import codec
 from crdtstream.protocols.log_port import NewRecord, joined
-from crdtstream.region.node import Node
-from crdtstream.region.ready import Ready
+from crdtstream.region.node import Node, Ready
 from crdtstream.settings.config import ALWAYS, Config
 from crdtstream.storage.checkpoint import BLOCKS_PREFIX, Capture
 from crdtstream.storage.disk import DiskFull

@@ -12,6 +12,8 @@ from typing import Final
 LARGE_BYTES: Final = 16 << 10
 
 Replies = list[tuple[int, bytes]]
+# Channel and message, of what was published.
+Messages = list[tuple[bytes, bytes]]
 
 
 class Outputs:

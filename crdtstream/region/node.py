@@ -19,7 +19,7 @@ from crdtstream.bulk.stages import Stages
 from crdtstream.connections.client import Client
 from crdtstream.connections.cluster import ClusterPorts
 from crdtstream.connections.context import Context
-from crdtstream.connections.outputs import Outputs
+from crdtstream.connections.outputs import Messages, Outputs, Replies
 from crdtstream.connections.saving import Backup
 from crdtstream.connections.shards import ShardMap
 from crdtstream.connections.statistics import Stopwatch
@@ -30,14 +30,14 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.partitions.streams import PartitionedStreams
 from crdtstream.protocols import codec
-from crdtstream.protocols.log_port import LogReader
+from crdtstream.protocols.log_port import LogReader, NewRecord
 from crdtstream.protocols.manifest import Manifest, Milestone
 from crdtstream.protocols.state_rows import StreamImage, capture_stream
 from crdtstream.region.acknowledging import acknowledge_all
+from crdtstream.region.checkpointing import manifest_at
 from crdtstream.region.delivering import Delivering
 from crdtstream.region.held_work import HeldWork
 from crdtstream.region.peers import Neighbours
-from crdtstream.region.ready import Ready
 from crdtstream.region.retaining import Retaining
 from crdtstream.region.serving import Serving
 from crdtstream.replication.exchange.draining import Draining
@@ -57,6 +57,24 @@ from crdtstream.replication.wire_pb2 import Hello, Message
 from crdtstream.settings.config import ALWAYS, Config, Limits
 from crdtstream.settings.live import Settings
 from crdtstream.status.availability import Standing
+
+
+class Ready:
+    """What the runtime must do, in this order: append `records`, send `replies`, close the connections in `closing`.
+    If `urgent`, a region waits for these records to be durable, so sync at once, whatever the policy. What was
+    `published` here (channel, message) goes to the other shards of this region; none in a region of one shard.
+    """
+
+    __slots__ = ("closing", "published", "records", "replies", "urgent")
+
+    def __init__(
+        self, records: list[NewRecord], replies: Replies, closing: list[int], urgent: bool, published: Messages
+    ) -> None:
+        self.records = records
+        self.replies = replies
+        self.closing = closing
+        self.urgent = urgent
+        self.published = published
 
 
 class Node:
@@ -173,7 +191,7 @@ class Node:
         self.turn.cut()
         self.turn.add(codec.STOP, b"")
         published = self.context.pubsub.drain_published()
-        return Ready(self.turn.end(), self.outputs.drain(), sorted(self.context.clients), published=published)
+        return Ready(self.turn.end(), self.outputs.drain(), sorted(self.context.clients), False, published)
 
     # Checkpoints
 
@@ -183,17 +201,9 @@ class Node:
 
     def describe(self, segment_firsts: list[int]) -> Manifest:
         """What a checkpoint that begins now keeps besides its keys and files; call it between turns."""
-        begun = self.turn.last_position
-        manifest = Manifest(begun, self.replica.applied.vector.copy())
         self.saving.describe(self.replica.applied.changes())
-        manifest.contexts = {origin: context.copy() for origin, context in self.replica.applied.contexts.items()}
-        manifest.members = self.replica.applied.members.rows()
-        manifest.records = self.birth.records()
-        manifest.records += [(codec.GAP, codec.encode_gap(position, gap)) for position, gap in self.history.gaps()]
-        manifest.records.append((codec.BEGINNING, codec.encode_number(self.history.beginning)))
-        self.history.mark(begun + 1, manifest.vector)
-        manifest.milestones = self.history.milestones_at([*segment_firsts, begun + 1])
-        return manifest
+        begun = self.turn.last_position
+        return manifest_at(begun, self.replica.applied, self.birth.records(), self.history, segment_firsts)
 
     def checkpoint_ended(self, saved_ms: int, failure: str) -> None:
         """A checkpoint is on disk, or it failed; the clients that wait for it are told."""
@@ -299,11 +309,6 @@ class Node:
     @property
     def chronicle(self) -> Chronicle:
         return self.life.chronicle
-
-    @property
-    def forgotten_keys(self) -> int:
-        """How many keys were forgotten since the start; their memory can be returned to the system."""
-        return self.replica.keyspace.collection.forgotten
 
     def is_serving(self) -> bool:
         return self.membership.serving()
@@ -452,16 +457,13 @@ class Node:
             self.exchange.view.served_position = self.turn.last_position
         replies = self.outputs.due(self.turn.last_position, self._synced)
         closing = self.serving.drain_closing() if self.context.leaving else []
-        published = self.context.pubsub.drain_published() if self.context.shards is not None else None
+        published = self.context.pubsub.drain_published() if self.context.shards is not None else []
         if not records and not replies and not closing and not published and not self.serving.is_behind():
             return None
-        return Ready(records, replies, closing, self._is_urgent(), published)
-
-    def _is_urgent(self) -> bool:
-        """True if the state was replaced or members changed: an admission waits until such a change is durable."""
+        # An admission waits until the state that was replaced, or the members that changed, are durable.
         replaced, self.start_over.replaced = self.start_over.replaced, False
         changes, self._member_changes = self._member_changes, self.replica.applied.members.changes
-        return replaced or changes != self._member_changes
+        return Ready(records, replies, closing, replaced or changes != self._member_changes, published)
 
     def _close_turn(self) -> None:
         calls = self.delivering.calls
@@ -495,5 +497,3 @@ class Node:
         self.serving.check()
         self.stages.check()
         self.partitions.check()
-        self.context.parking.check()
-        self.context.watches.check()

@@ -481,6 +481,8 @@ class Serving:
         assert len(queued) == len(set(queued)), "a client is queued for its share twice"
         self._context.pubsub.check()
         self._context.pause.check()
+        self._context.parking.check()
+        self._context.watches.check()
         for client in self._context.clients.values():
             due = self._can_continue(client)
             assert not due or client.id in queued, f"client {client.id} has a backlog and is in no queue"

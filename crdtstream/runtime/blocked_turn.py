@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.protocols.log_port import NewRecord
-from crdtstream.region.ready import Ready
+from crdtstream.region.node import Ready
 
 NO_ROOM = "the disk is full: the log cannot hold the latest turn"
 
@@ -29,11 +29,11 @@ class Unwritten:
             else:
                 due.append((client_id, reply))
         self._closing += [client_id for client_id in ready.closing if client_id in self._replies]
-        return Ready([], due, [client_id for client_id in ready.closing if client_id not in self._replies])
+        return Ready([], due, [client_id for client_id in ready.closing if client_id not in self._replies], False, [])
 
     def release(self) -> Ready:
         """Return the kept replies, now that the records are written."""
-        ready = Ready([], list(self._replies.items()), self._closing)
+        ready = Ready([], list(self._replies.items()), self._closing, False, [])
         self._replies = {}
         self._closing = []
         return ready

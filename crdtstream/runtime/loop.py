@@ -20,9 +20,9 @@ from functools import partial
 
 import structlog
 
+from crdtstream.connections.outputs import Messages
 from crdtstream.connections.statistics import Stopwatch
 from crdtstream.region.node import Node
-from crdtstream.region.ready import Messages
 from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.announcing import announced
 from crdtstream.runtime.build import build
@@ -328,7 +328,7 @@ class Loop(Turns):
 
     def _give_back(self) -> None:
         """If memory is short, or much was forgotten, return freed memory to the system."""
-        forgotten = self.node.forgotten_keys
+        forgotten = self.node.replica.keyspace.collection.forgotten
         much = forgotten - self._forgotten_given >= FORGOTTEN_KEYS
         if (much or self.node.standing.memory_short) and process.give_back(time.monotonic()):
             self._forgotten_given = forgotten

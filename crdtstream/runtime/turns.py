@@ -27,9 +27,9 @@ from librt.time import time
 from mypy_extensions import mypyc_attr
 
 from crdtstream.commands.disk import remedy
+from crdtstream.connections.outputs import Messages
 from crdtstream.protocols.log_port import NewRecord
-from crdtstream.region.node import Node
-from crdtstream.region.ready import Messages, Ready
+from crdtstream.region.node import Node, Ready
 from crdtstream.replication.membership.lifecycle_events import READY
 from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
 from crdtstream.runtime.logs.logging import log

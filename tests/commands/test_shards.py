@@ -10,7 +10,7 @@ from crdtstream.commands.shards import KEYS_READ, REFUSED
 from crdtstream.connections.shards import ShardAddress, map_of
 from crdtstream.connections.slicing import go_on
 from crdtstream.protocols.hash_slots import hash_slot_of
-from crdtstream.region.ready import Ready
+from crdtstream.region.node import Ready
 from simulations.machine import Machine
 from tests.commands.harness import Region, every_command
 from tests.region.test_node import START_MS, region_of

@@ -27,7 +27,7 @@ EXACT = """
     SELECT 16; SELECT -1; SELECT x; SWAPDB 0 1; SWAPDB a b; MOVE k 1; MOVE k x; MOVE k 0; MOVE {k}9 1
     COPY k {k}2 DB 1; COPY k {k}2 DB x; COPY k {k}2 DB 16; COPY k {k}2 DB 1 REPLACE; COPY k k DB 1; COPY k k DB 0
     COPY k k FOO; COPY k {k}2 DB 0; COPY k {k}2 DB -1; CONFIG GET cluster-enabled; CONFIG GET databases; MULTI
-    SELECT 1; SELECT 0; EXEC; CONFIG SET cluster-enabled no; INFO cluster; CLUSTER COUNTKEYSINSLOT 7629
+    SELECT 1; SELECT 0; EXEC; CONFIG SET cluster-enabled no; CLUSTER COUNTKEYSINSLOT 7629
 """
 
 
@@ -55,6 +55,12 @@ def test_replies(beside: list[tuple[Connection, Region]]) -> None:
     for line in filter(str.strip, EXACT.replace("\n", ";").split(";")):
         for connection, region in beside:
             assert region.line(line) == connection.line(line), line
+
+
+def test_info_says_what_redis_says_and_more(beside: list[tuple[Connection, Region]]) -> None:
+    for connection, region in beside:
+        theirs = {line for line in connection.line("INFO cluster").splitlines() if line.startswith(b"cluster_")}
+        assert theirs and theirs <= set((region.line("INFO cluster") or b"").splitlines())
 
 
 def rows(text: bytes) -> set[bytes]:

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from crdtstream import __version__
 from crdtstream.protocols import codec, manifest, state_rows
-from crdtstream.region.ready import Ready
+from crdtstream.region.node import Ready
 from crdtstream.replication.links import greeting
 from crdtstream.storage import backup, sections, segment
 from nemesis.faults import FAULTS

@@ -10,8 +10,7 @@ from crdtstream.connections.allowance import MS_NS
 from crdtstream.connections.statistics import Stopwatch
 from crdtstream.core.values.entry_id import STRICT
 from crdtstream.protocols import replies
-from crdtstream.region.node import Node
-from crdtstream.region.ready import Ready
+from crdtstream.region.node import Node, Ready
 from crdtstream.settings.config import Config, Limits
 from simulations.machine import CLIENT, Machine
 

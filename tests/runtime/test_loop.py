@@ -14,7 +14,7 @@ from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
 from crdtstream.connections.context import Context, Reply
 from crdtstream.protocols import codec
-from crdtstream.region.ready import Ready
+from crdtstream.region.node import Ready
 from crdtstream.runtime import loop as looping
 from crdtstream.runtime.blocked_turn import NO_ROOM, Unwritten
 from crdtstream.runtime.loop import Loop
@@ -146,9 +146,9 @@ async def test_a_turn_that_never_found_room_was_told_to_nobody(tmp_path: Path, d
 def test_what_follows_an_unwritten_reply_waits_behind_it() -> None:
     unwritten = Unwritten()
     unwritten.records = [(1, b"")]
-    due = unwritten.keep(Ready([(1, b"")], [(1, b"+OK"), (2, b"+OK")], [2]))
+    due = unwritten.keep(Ready([(1, b"")], [(1, b"+OK"), (2, b"+OK")], [2], False, []))
     assert (due.replies, due.closing) == ([], [])
-    due = unwritten.keep(Ready([], [(1, b"+PONG"), (3, b"+PONG")], [3]))
+    due = unwritten.keep(Ready([], [(1, b"+PONG"), (3, b"+PONG")], [3], False, []))
     assert (due.replies, due.closing) == ([(3, b"+PONG")], [3])
     released = unwritten.release()
     assert (released.replies, released.closing) == ([(1, b"+OK+PONG"), (2, b"+OK")], [2])

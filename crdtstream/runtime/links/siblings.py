@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import grpc.aio
 import structlog
 
-from crdtstream.region.ready import Messages
+from crdtstream.connections.outputs import Messages
 from crdtstream.replication import wire_pb2 as wire
 from crdtstream.replication import wire_pb2_grpc as wire_grpc
 from crdtstream.runtime.links.handshake import Handshake, HandshakeCall, HandshakeContext, HandshakeRefused

@@ -13,7 +13,7 @@ from crdtstream.core.values.entry_id import LIBERAL, STRICT
 from crdtstream.protocols import codec
 from crdtstream.protocols.codec import CodecError
 from crdtstream.protocols.transfer_rows import TransferReader
-from crdtstream.region.ready import Ready
+from crdtstream.region.node import Ready
 from crdtstream.replication.log.screening import screen_state
 from crdtstream.replication.transfer.snapshot import Snapshot
 from crdtstream.scenarios.reply import ReplyError, read_reply
