@@ -68,10 +68,16 @@ def test_a_file_that_is_not_there_is_not_opened(disk: Disk) -> None:
         disk.open_file("a")
 
 
-def test_copies_of_a_state_share_its_open_files(disk: Disk) -> None:
-    write(disk, b"first")
-    file = disk.open_file("a")
+def test_copies_of_a_state_share_its_open_files(real: RealDisk) -> None:
+    write(real, b"first")
+    file = real.open_file("a")
     assert copy.deepcopy([file]) == [file]
+
+
+def test_copies_of_an_open_file_read_the_same(disk: Disk) -> None:
+    """Those of a simulated disk are files of their own, of a machine that is copied."""
+    write(disk, b"first")
+    assert copy.deepcopy(disk.open_file("a")).read(0, 5) == b"first"
 
 
 def test_the_descriptor_is_closed_with_the_last_reference(real: RealDisk) -> None:
