@@ -25,13 +25,16 @@ from crdtstream.settings.sharding import here, validate_shards
 from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.supervisor.founding import found_or_follow
-from crdtstream.supervisor.reports import Reports
+from crdtstream.supervisor.reports import Reports, ShardReport
 from crdtstream.supervisor.shard import ShardProcess
 
 USAGE_ERROR = 2
 FAILURE = 1
 # What a service manager gave this process, and is not for others.
 OF_MANAGER = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
+
+# Those of processes that have ended are never claimed.
+UNHEARD_MAX = 64
 
 logger = structlog.get_logger()
 
@@ -51,6 +54,8 @@ class Supervisor:
         self._disk = RealDisk(config.data)
         self._reports = Reports()
         self._manager = ServiceManager(os.environ.get("NOTIFY_SOCKET", ""))
+        # The reports of processes that no shard has named yet.
+        self._unheard: list[ShardReport] = []
         self._stopping = False
         self._served = False
         self._shards: list[ShardProcess] = []
@@ -101,14 +106,25 @@ class Supervisor:
             logger.info("shard-map-written", epoch=shards.epoch, shards=len(shards.places))
 
     def _receive(self) -> None:
+        self._unheard += self._reports.read()
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Hand reports to their shards; that of a process whose start has not returned yet waits."""
         by_process = {shard.process_id: shard for shard in self._shards if shard.process_id}
-        for report in self._reports.read():
+        unheard, self._unheard = self._unheard, []
+        for report in unheard:
             shard = by_process.get(report.process)
-            if shard is not None:
+            if shard is None:
+                self._unheard.append(report)
+            else:
                 shard.heard(report)
+        del self._unheard[:-UNHEARD_MAX]
 
     def _look(self) -> None:
         """A shard has changed: tell the service manager, and end if that is the end of all."""
+        if self._unheard:
+            asyncio.get_running_loop().call_soon(self._pass_on)
         waiting = [shard for shard in self._shards if shard.status]
         if not waiting and not self._served:
             self._served = True

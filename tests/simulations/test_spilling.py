@@ -56,6 +56,7 @@ def test_states_are_staged_on_the_disk_and_compared() -> None:
     assert min(stages.staged, stages.compared) > 3
 
 
+@pytest.mark.interpreted
 def test_a_cloned_region_goes_on_with_a_file_of_its_own() -> None:
     world = spilling(6)
     machine = next(iter(world.machines.values()))
