@@ -47,6 +47,14 @@ class _File:
         self.dirty: set[int] = set()
         self.lost: set[int] = set()
 
+    def flip_bit(self, offset: int, bit: int) -> None:
+        """Flip a bit on the medium: both states change, and no sync restores the bit."""
+        page, start = divmod(offset, PAGE_BYTES)
+        self.pages.setdefault(page, bytearray(PAGE_BYTES))[start] ^= 1 << bit
+        rotten = bytearray(self.durable.get(page, _ZEROS))
+        rotten[start] ^= 1 << bit
+        self.durable[page] = bytes(rotten)
+
     def copy(self) -> _File:
         """Return a file with what a reader sees here, all of it durable."""
         file = _File()
@@ -177,6 +185,10 @@ class SimulatedFile:
             misses.waits.add((self._name, offset))
         return self._read(offset, length)
 
+    def flip_bit(self, offset: int, bit: int) -> None:
+        """As `SimulatedDisk.flip_bit`, whether or not the file still has its name."""
+        self._file.flip_bit(offset, bit)
+
     def _read(self, offset: int, length: int) -> bytes:
         self._disk.fail_read(self._name)
         return self._file.read(offset, length)
@@ -276,12 +288,7 @@ class SimulatedDisk:
 
     def flip_bit(self, name: str, offset: int, bit: int = 0) -> None:
         """Flip a bit on the medium: both states change, and no sync restores the bit."""
-        file = self._file(name)
-        page, start = divmod(offset, PAGE_BYTES)
-        file.pages.setdefault(page, bytearray(PAGE_BYTES))[start] ^= 1 << bit
-        rotten = bytearray(file.durable.get(page, _ZEROS))
-        rotten[start] ^= 1 << bit
-        file.durable[page] = bytes(rotten)
+        self._file(name).flip_bit(offset, bit)
 
     # The port
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterator
 from crdtstream.core.effects import Batch, EntryNamed
 from crdtstream.core.entries.block import Block
 from crdtstream.core.entries.packed_block import BlockDamaged
-from crdtstream.core.entries.spilled import PLACE_BITS, STAGED
+from crdtstream.core.entries.spilled import PLACE_BITS, STAGED, BlockHandle
 from crdtstream.core.names.adding import STORE
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.core.values.entry_id import ID_MAX, ID_MIN
@@ -16,6 +16,7 @@ from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import ReplyError, Value
 from crdtstream.storage.checkpoint import checkpoint_names, files_of
 from simulations.checking import Checker, Sampled
+from simulations.disk import SimulatedFile
 from simulations.machine import Machine
 from simulations.network import Connection, Network, Pair
 from simulations.spill_clients import Transaction
@@ -261,20 +262,20 @@ class DamageIsSeen(Sampled):
             handle = block.handle
             if block.is_spilled() and handle is not None and not machine.flipped:
                 self._flips += 1
-                name, offset = handle.file_name(), handle.offset + self._flips % handle.length
-                if name in machine.disk.names():
-                    self._try(machine, block, name, offset)
+                self._try(block, handle)
 
-    def _try(self, machine: Machine, block: Block, name: str, offset: int) -> None:
-        bit = self._flips % 8
-        machine.disk.flip_bit(name, offset, bit)
+    def _try(self, block: Block, handle: BlockHandle) -> None:
+        # The file may have no name any more, or another one may have it now.
+        file, offset, bit = handle.file, handle.offset + self._flips % handle.length, self._flips % 8
+        assert isinstance(file, SimulatedFile), "a block lies in a file that is not simulated"
+        file.flip_bit(offset, bit)
         try:
             block.unpacked()
         except BlockDamaged:
             return
         finally:
-            machine.disk.flip_bit(name, offset, bit)
-        self.fail(f"a bit at byte {offset} of {name} flipped, and its block was opened")
+            file.flip_bit(offset, bit)
+        self.fail(f"a bit at byte {offset} of {handle.file_name()} flipped, and its block was opened")
 
 
 def spill_checkers() -> list[Checker]:

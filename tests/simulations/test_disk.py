@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from crdtstream.storage.disk import DiskFailed, DiskFull
-from simulations.disk import PAGE_BYTES, PowerLost, SimulatedDisk
+from simulations.disk import PAGE_BYTES, PowerLost, SimulatedDisk, SimulatedFile
 
 
 def written(data: bytes, size_bytes: int) -> SimulatedDisk:
@@ -197,3 +197,16 @@ def test_a_copy_is_what_a_reader_sees_and_lives_on_its_own() -> None:
     assert copy.names() == ["a"] and copy.read("a", 5_000, 9) == b"here"
     assert copy.read("a", 0, 5_000) == bytes(5_000)
     copy.check()
+
+
+def test_a_bit_flips_in_the_file_that_is_open_and_not_in_another_of_its_name() -> None:
+    disk = SimulatedDisk()
+    disk.create("a", 0)
+    disk.write("a", 0, b"first")
+    file = disk.open_file("a")
+    disk.delete("a")
+    disk.create("a", 0)
+    disk.write("a", 0, b"other")
+    assert isinstance(file, SimulatedFile)
+    file.flip_bit(0, 1)
+    assert (file.read(0, 5), disk.read("a", 0, 5)) == (b"dirst", b"other")
