@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.bulk_pb2_grpc import BulkStub
 from crdtstream.processes.region import RegionProcess, regions_in
-from crdtstream.processes.waiting import DEADLINE_S, until
+from crdtstream.processes.waiting import DEADLINE_S
 from tests.bulk.columns import entries_of, message_of
 
 # Enough that a compiled region is still publishing when the kill comes.
@@ -56,16 +57,20 @@ class Client:
         return [entry[2][1] for entry in sorted(entries, key=lambda entry: entry[1])]
 
 
-def rows_published(region: RegionProcess) -> int:
+def rows_published(ask: Callable[..., Any]) -> int:
     """By the ledger."""
-    entries = region.ask("XRANGE", LEDGER, "-", "+")
+    entries = ask("XRANGE", LEDGER, "-", "+")
     assert len(entries) <= 1
     rows = entries[0][1][5] if entries else b""
     return sum(int(row.split(b":")[1]) for row in rows.split(b",") if row)
 
 
-def has_published(region: RegionProcess, before: int) -> bool:
-    return rows_published(region) > before
+def await_published(region: RegionProcess, before: int) -> None:
+    """Return at once when more rows are there: a compiled region soon has all of them."""
+    end_s = time.monotonic() + DEADLINE_S
+    with region.client() as client:
+        while rows_published(client.execute_command) <= before:
+            assert time.monotonic() < end_s, "no rows are published"
 
 
 @pytest.mark.parametrize("fsync", ["everysec", "always"])
@@ -76,13 +81,13 @@ def test_a_batch_whose_region_was_killed_is_there_once(region: RegionProcess, fs
     # comes, where the test has to wait for a busy machine; of the whole batch there is too much for that.
     for _ in range(3):
         call = client.stub.Publish.future(client.publish_of([client.stage(0), client.stage(1)]))
-        until(partial(has_published, region, before), "rows are published")
+        await_published(region, before)
         region.kill()
         call.exception()
         client.channel.close()
         client = Client(region, fsync)
         found = client.values()
-        assert len(found) == rows_published(region), "rows and ledger differ"
+        assert len(found) == rows_published(region.ask), "rows and ledger differ"
         assert before < len(found)
         assert before or len(found) < 2 * ROWS, "no kill came while rows were published"
         before = len(found)
