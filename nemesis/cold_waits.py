@@ -216,10 +216,12 @@ def measured(
 
 
 def are_sound(lines: list[Line], stall_s: float) -> bool:
-    """Whether readers of cold blocks waited for the stall, and nobody else did."""
+    """Whether readers of cold blocks waited for the stall, and nobody else did. On a busy machine a reader may ask some
+    time after the stall has begun.
+    """
     stalled = {line.request: line.longest_ms for line in lines if line.phase.startswith("stalled")}
     reader_ms = stalled.pop(RANGE)
-    return reader_ms >= stall_s * 900 and max(stalled.values()) < stall_s * 500
+    return reader_ms >= stall_s * 600 and max(stalled.values()) < stall_s * 500
 
 
 def main(
