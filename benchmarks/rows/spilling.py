@@ -23,6 +23,7 @@ from benchmarks.report.figures import AT_LEAST, Result, Sample, Side, Target, pe
 from benchmarks.rows.loop_stalls import waits_of
 from benchmarks.rows.xread_tails import READ_COUNT, STREAM_ENTRIES, STREAMS, TAILS_LINES, tails_request
 from benchmarks.servers import BenchmarkError, Region, Server
+from crdtstream.processes.waiting import until
 
 COLD = "cold"
 # Of each entry of 1 KiB, which packed has about 590 bytes.
@@ -64,11 +65,11 @@ def begun(bench: Bench) -> Three:
 
 
 def await_spilled(region: Region) -> None:
-    end_s = time.monotonic() + SPILLED_S
-    while memory_field(region, "hot_bytes") > region.hot_bytes_max or not memory_field(region, "spilled_blocks"):
-        if time.monotonic() > end_s:
-            raise BenchmarkError(f"{region.name} keeps more than {region.hot_bytes_max} bytes of blocks in memory")
-        time.sleep(0.1)
+    def is_spilled() -> bool:
+        is_small = memory_field(region, "hot_bytes") <= region.hot_bytes_max
+        return is_small and memory_field(region, "spilled_blocks") > 0
+
+    until(is_spilled, f"{region.name} keeps at most {region.hot_bytes_max} bytes of blocks in memory", SPILLED_S)
 
 
 # What touches no cold entry

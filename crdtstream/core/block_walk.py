@@ -71,8 +71,9 @@ class BlockWalk(ABC):
         self._cursor = cursor or -1
         return 1
 
+    # Not abstract: a hook that only one kind of walk fills.
     def _visit_groups(self, groups: list[Group]) -> None:  # noqa: B027
-        """Visit the groups of the next stream; most walks need nothing of them."""
+        """Visit the groups of the next stream."""
 
     def _leave_tree(self) -> None:
         self._trees.pop()

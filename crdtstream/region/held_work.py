@@ -1,7 +1,7 @@
 """Deferred work that a damaged block holds up: told once as an event, and shown as long as it lasts.
 
-What waits is tried again at each tick (core/deferred_work.py), so it goes on by itself if the disk recovers. Whoever
-else needs the block gets an error; this is for work without a client, which has nobody to tell.
+Such work is retried at each tick (core/deferred_work.py), so it resumes by itself when the disk recovers. A client
+that needs the block gets an error reply; work without a client has no reply, so the operator is told here.
 """
 
 from __future__ import annotations

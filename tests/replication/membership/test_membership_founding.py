@@ -98,7 +98,7 @@ def test_a_new_region_whose_peer_is_at_work_founds_nothing_before_it_has_what_th
 
 
 def test_of_two_founders_of_a_silent_region_the_one_that_was_heard_last_stays() -> None:
-    """Region 3 began anew with an empty disk while the cluster was founded, and is then cut off for long."""
+    """Region 3 restarted with an empty disk while the cluster was being founded, and is then cut off."""
     cluster = mesh_of_new(3, [(1, 2), (2, 3)])
     meet(cluster, ((1, 2), (2, 3)))
     assert admitted(cluster) == [1, 2, 3]
