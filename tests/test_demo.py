@@ -54,12 +54,14 @@ def demo_that_stays(scratch: Path, *arguments: str) -> Iterator[tuple[subprocess
             process.terminate()
 
 
-def test_once_tells_every_story_and_exits_0(tmp_path: Path) -> None:
-    command = [sys.executable, *DEMO, "--once"]
+@pytest.mark.parametrize("shards", [1, 2])
+def test_once_tells_every_story_and_exits_0(tmp_path: Path, shards: int) -> None:
+    command = [sys.executable, *DEMO, "--once", "--shards", str(shards)]
     done = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(story.title in done.stdout for story in all_stories())
     assert "All held: 9 stories" in done.stdout
+    assert ("(all of shard 1)" in done.stdout) == (shards > 1)
     assert max(map(len, done.stdout.splitlines())) <= 100
     assert done.stderr == ""
     assert list(tmp_path.iterdir()) == []

@@ -134,6 +134,7 @@ def demo(
     port_base: Annotated[
         int, typer.Option(min=0, max=65532, help="Redis ports PORT_BASE+1, +2 and +3; 0 selects free ones.")
     ] = 0,
+    shards: Annotated[int, typer.Option(min=1, max=8, help="Shards of each region: ports follow each other.")] = 1,
     spark: Annotated[
         bool, typer.Option("--spark", help="Instead: archive and audit regions under load with Spark, then exit.")
     ] = False,
@@ -162,7 +163,7 @@ def demo(
         from crdtstream.demo.load import run_load
 
         raise typer.Exit(run_load(node, seed, rate))
-    raise typer.Exit(run_demo(once, port_base, spark=master if spark else "", keep=keep, loads=load))
+    raise typer.Exit(run_demo(once, port_base, spark=master if spark else "", keep=keep, loads=load, shards=shards))
 
 
 @app.command(

@@ -98,9 +98,9 @@ class Compared:
         return not self.missing and not self.twice and self.answered > 0
 
 
-def run_pipeline(console: Console, keep: Path | None = None, master: str = MASTER) -> list[str]:
+def run_pipeline(console: Console, keep: Path | None = None, master: str = MASTER, shards: int = 1) -> list[str]:
     """Run; return what did not hold. Raises ProcessError if it cannot continue."""
-    with Cluster(bulk=True) as cluster, workplace(keep) as directory:
+    with Cluster(bulk=True, shards=shards) as cluster, workplace(keep) as directory:
         return Pipeline(console, cluster, directory).run(master)
 
 

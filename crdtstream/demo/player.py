@@ -129,7 +129,10 @@ class Player:
             outcome.complain(f"{told.command} answered {came!r}, expected {wanted!r}", name)
 
     def _differ(self, outcome: Outcome, one: int, other: int) -> None:
-        digests = {self._region(number).name: self._region(number).text_digest() for number in (one, other)}
+        regions = [self._region(number) for number in (one, other)]
+        found = list(zip(*[region.text_digests() for region in regions], strict=True))
+        shown = next((pair for pair in found if pair[0] != pair[1]), found[0])
+        digests = {region.name: digest for region, digest in zip(regions, shown, strict=True)}
         holds = len(set(digests.values())) == len(digests)
         for name, digest in digests.items():
             text = f"{brief_digest(digest)}, {'unequal' if holds else 'EQUAL'}"

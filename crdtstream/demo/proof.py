@@ -63,7 +63,7 @@ def without_awaits(group: list[Value]) -> Value:
 
 
 def prove_keys(cluster: Cluster, keys: Iterable[str]) -> dict[str, list[Proof]]:
-    """Return proofs for each key: its entries, groups and digest; finally one for the digest of everything."""
+    """Return proofs for each key: its entries, groups and digest; finally one for the digest of each shard."""
     proofs = {
         key: [
             prove(cluster, "XRANGE", key, "-", "+"),
@@ -72,8 +72,16 @@ def prove_keys(cluster: Cluster, keys: Iterable[str]) -> dict[str, list[Proof]]:
         ]
         for key in keys
     }
-    proofs[""] = [prove(cluster, "CRDT.DIGEST")]
-    return proofs
+    return proofs | {all_of(cluster, shard): [prove_shard(cluster, shard)] for shard in range(cluster.shards)}
+
+
+def all_of(cluster: Cluster, shard: int) -> str:
+    return "(all)" if cluster.shards == 1 else f"(all of shard {shard})"
+
+
+def prove_shard(cluster: Cluster, shard: int) -> Proof:
+    question = ("CRDT.DIGEST",)
+    return Proof(question, {name: region.run_in(shard, *question) for name, region in cluster.regions.items()})
 
 
 def brief_digest(digest: str) -> str:

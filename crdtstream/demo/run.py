@@ -37,15 +37,18 @@ def run_demo(
     spark: str = "",
     keep: Path | None = None,
     loads: bool = False,
+    shards: int = 1,
 ) -> int:
     """Run the demo, with all stories unless some are given; return the exit code. With `spark`, a Spark master, the
-    pipeline is shown instead. `loads`: a workload runs while the regions stay up.
+    pipeline is shown instead. `loads`: a workload runs while the regions stay up. `shards`: of each region.
     """
     console = console or show.make_console()
     stories = all_stories() if stories is None else stories
     handlers = {number: signal.signal(number, interrupt) for number in SIGNALS}
     try:
-        return show_pipeline(console, spark, keep) if spark else Demo(console, stories, loads).run(once, port_base)
+        if spark:
+            return show_pipeline(console, spark, keep, shards)
+        return Demo(console, stories, loads, shards).run(once, port_base)
     except ProcessError as error:
         show.show_verdict(console, [str(error)], 0)
         return BROKEN
@@ -63,7 +66,7 @@ def interrupt(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def show_pipeline(console: Console, master: str, keep: Path | None) -> int:
+def show_pipeline(console: Console, master: str, keep: Path | None, shards: int) -> int:
     # Spark is an optional extra; nothing else in the demo needs it.
     try:
         from crdtstream.demo.pipeline import run_pipeline
@@ -71,7 +74,7 @@ def show_pipeline(console: Console, master: str, keep: Path | None) -> int:
         raise DemoError(
             f"{error}: the demo of the pipeline needs pip install 'crdtstream[spark]' and Java 17"
         ) from error
-    complaints = run_pipeline(console, keep, master)
+    complaints = run_pipeline(console, keep, master, shards)
     show.show_result(console, complaints, "the archive has every acknowledged add once, and the regions are alike.")
     return BROKEN if complaints else HELD
 
@@ -79,15 +82,16 @@ def show_pipeline(console: Console, master: str, keep: Path | None) -> int:
 class Demo:
     """Tells the stories and collects what did not hold."""
 
-    def __init__(self, console: Console, stories: tuple[Story, ...], loads: bool = False) -> None:
+    def __init__(self, console: Console, stories: tuple[Story, ...], loads: bool = False, shards: int = 1) -> None:
         self._console = console
         self._stories = stories
         self._loads = loads
+        self._shards = shards
         self._complaints: list[str] = []
 
     def run(self, once: bool, port_base: int) -> int:
         self._console.print("Starting three regions ...", style="dim")
-        with Cluster(port_base) as cluster:
+        with Cluster(port_base, shards=self._shards) as cluster:
             self._run_stories(cluster)
             if not once:
                 self._stay(cluster)

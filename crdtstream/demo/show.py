@@ -34,18 +34,23 @@ def show_heading(console: Console, text: str) -> None:
 
 
 def show_regions(console: Console, cluster: Cluster) -> None:
-    show_heading(console, "Three regions on this machine, each a process with its own data directory")
+    what = "a process" if cluster.shards == 1 else f"{cluster.shards} shards, which are processes,"
+    show_heading(console, f"Three regions on this machine, each {what} with its own data directory")
     table = make_table(expand=False)
     for heading in ("region", "number", "Redis port", "replication port", "process", "data directory"):
         table.add_column(heading)
     for region in cluster.regions.values():
-        numbers = (region.number, region.port, region.replication_port, region.pid)
-        table.add_row(region.name, *map(str, numbers), str(region.data))
+        ports = [ports_of(first, cluster.shards) for first in (region.port, region.replication_port)]
+        table.add_row(region.name, str(region.number), *ports, str(region.pid), str(region.data))
     console.print(table)
     console.print(
         "Each pair is linked through a switch inside the demo. In the stories time runs downwards, and nothing"
         " travels between regions except where a row says so.",
     )
+
+
+def ports_of(first: int, shards: int) -> str:
+    return str(first) if shards == 1 else f"{first} to {first + shards - 1}"
 
 
 def show_story(console: Console, number: int, story: Story, outcomes: list[Outcome]) -> None:
@@ -80,7 +85,7 @@ def show_proofs(console: Console, proofs: dict[str, list[Proof]]) -> None:
         cells = [Text()] * (3 - len(row)) + [show_proof(proof) for proof in row]
         holds = all(proof.holds for proof in row)
         verdict = Text("equal", "green") if holds else Text("DIFFERENT", "bold red")
-        table.add_row(key or "(all)", *cells, verdict)
+        table.add_row(key, *cells, verdict)
     console.print(table)
 
 
@@ -103,7 +108,9 @@ def show_result(console: Console, complaints: list[str], held: str) -> None:
 
 
 def show_invitation(console: Console, cluster: Cluster, dashboard: str) -> None:
-    east, west, north = (cluster.regions[name].port for name in NAMES)
+    # A client of a region of several shards follows redirections.
+    ports = [cluster.regions[name].port for name in NAMES]
+    east, west, north = ports if cluster.shards == 1 else [f"{port} -c" for port in ports]
     show_heading(console, "The regions stay up. In another terminal:")
     for line in (
         f"redis-cli -p {east} XRANGE payments - +            the same in each region",

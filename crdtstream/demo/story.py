@@ -15,7 +15,7 @@ from crdtstream.scenarios.reply import ReplyError, Value
 from crdtstream.scenarios.text import ScenarioText
 
 FOLDER = Path(__file__).with_name("stories")
-KEYS = ("orders", "cart", "mail", "news", "ticks", "jobs", "payments", "tasks", "repairs", "scrap")
+KEYS = ("orders", "cart", "mail", "news", "ticks", "jobs", "payments", "tasks", "repairs", "{repairs}.scrap")
 
 
 class Story(ScenarioText):

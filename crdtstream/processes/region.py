@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -119,10 +120,9 @@ class RegionProcess(ServerProcess):
     def open_links(self) -> set[str]:
         """Return the names of the linked peers; none while it does not answer."""
         try:
-            rows = [pairs(row) for row in self.ask("CRDT.REGIONS")]
+            return linked(self.ask("CRDT.REGIONS"))
         except redis.RedisError:
             return set()
-        return {row[b"name"].decode() for row in rows if row[b"link"] == b"open"}
 
     def await_links(self, *names: str, deadline_s: float = DEADLINE_S) -> None:
         """Wait until it is linked with these regions and no others."""
@@ -132,6 +132,11 @@ class RegionProcess(ServerProcess):
             return f"{self} is linked with {sorted(wanted)}, it is with {sorted(self.open_links())}{self.log_end()}"
 
         until(lambda: self.open_links() == wanted, missing, deadline_s)
+
+
+def linked(reply: list[Any]) -> set[str]:
+    """The names of the linked peers in a reply to CRDT.REGIONS."""
+    return {row[b"name"].decode() for row in map(pairs, reply) if row[b"link"] == b"open"}
 
 
 def await_agreement(regions: Iterable[RegionProcess], deadline_s: float = DEADLINE_S) -> None:

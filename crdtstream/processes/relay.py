@@ -5,8 +5,8 @@
             that is silent
     cut     connections are dropped and new ones are rejected: a network that is down
 
-A new relay is open, but rejects connections until it leads somewhere. Bytes in transit when the switch changes may
-still arrive.
+A new relay listens on a free port unless one is given. It is open, but rejects connections until it leads somewhere.
+Bytes in transit when the switch changes may still arrive.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Relay:
     has been relayed since the last cut.
     """
 
-    def __init__(self, target_port: int = 0) -> None:
+    def __init__(self, target_port: int = 0, port: int = 0) -> None:
         self._target_port = target_port
-        self._listener = socket.create_server((HOST, 0))
+        self._listener = socket.create_server((HOST, port))
         self._turned = threading.Condition()
         self._cut = False
         self._held: frozenset[bool] = frozenset()  # directions; True is towards the target

@@ -9,10 +9,10 @@ from typing import Any
 
 import redis
 
-from crdtstream.processes.clients import client_of
+from crdtstream.processes.clients import client_of, pairs
 from crdtstream.processes.launching import LOCAL, Launching
 from crdtstream.processes.ports import free_ports
-from crdtstream.processes.region import RegionProcess
+from crdtstream.processes.region import RegionProcess, linked
 from crdtstream.processes.server import DOWN, SERVES, STATE_S
 from crdtstream.processes.waiting import DEADLINE_S, until
 
@@ -21,7 +21,14 @@ class ShardedRegion(RegionProcess):
     """A region whose ports are the first of as many as it has shards; `ask` asks shard 0."""
 
     def __init__(
-        self, number: int, directory: Path, shards: int, name: str = "", launcher: Launching = LOCAL, port: int = 0
+        self,
+        number: int,
+        directory: Path,
+        shards: int,
+        name: str = "",
+        launcher: Launching = LOCAL,
+        port: int = 0,
+        bulk: bool = False,
     ) -> None:
         super().__init__(
             number,
@@ -32,6 +39,7 @@ class ShardedRegion(RegionProcess):
             replication_port=free_ports(shards),
         )
         self.shards = shards
+        self.bulk_port = free_ports(shards) if bulk else 0
 
     def start(self, *peers: RegionProcess | str, **settings: object) -> None:
         super().start(*peers, **{"shards": self.shards, **settings})
@@ -58,6 +66,21 @@ class ShardedRegion(RegionProcess):
         with client_of(self.port + shard, timeout_s, self.launcher.inside) as client:
             return client.execute_command(*argv)
 
+    def ask_shards(self, *argv: str | bytes | int) -> list[Any]:
+        """Run one command in each shard."""
+        return [self.ask_shard(shard, *argv) for shard in range(self.shards)]
+
+    def shard_of(self, *argv: str) -> int | None:
+        """Return the shard that has the first key of a command; None if it has none."""
+        if self.shards == 1:
+            return 0
+        try:
+            key = self.ask("COMMAND", "GETKEYS", *argv)[0]
+        except redis.ResponseError:
+            return None
+        hash_slot = self.ask("CLUSTER", "KEYSLOT", key)
+        return next(int(row[2][1]) - self.port for row in self.ask("CLUSTER", "SLOTS") if hash_slot <= row[1])
+
     def process_of(self, shard: int) -> int:
         """Return the process ID of a shard that serves."""
         lines = self.ask_shard(shard, "INFO", "server").decode().splitlines()
@@ -67,5 +90,22 @@ class ShardedRegion(RegionProcess):
         """End the process of a shard at once; the supervisor starts another."""
         os.kill(self.process_of(shard), signal.SIGKILL)
 
+    # What all of its shards tell
+
     def digests(self) -> list[bytes]:
-        return [bytes(self.ask_shard(shard, "CRDT.DIGEST")) for shard in range(self.shards)]
+        return [bytes(digest) for digest in self.ask_shards("CRDT.DIGEST")]
+
+    def vectors(self) -> list[dict[str, int]]:
+        """What each shard has applied: origin -> counter."""
+        replies = [pairs(pairs(reply)[b"applied"]) for reply in self.ask_shards("CRDT.VECTOR")]
+        return [{origin.decode(): int(counter) for origin, counter in reply.items()} for reply in replies]
+
+    def is_admitted(self) -> bool:
+        return all(b"admitted:1" in reply.splitlines() for reply in self.ask_shards("INFO", "replication"))
+
+    def open_links(self) -> set[str]:
+        """Return the names of the peers that all shards are linked with; none while one does not answer."""
+        try:
+            return set.intersection(*[linked(reply) for reply in self.ask_shards("CRDT.REGIONS")])
+        except redis.RedisError:
+            return set()
