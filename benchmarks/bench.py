@@ -20,9 +20,12 @@ from benchmarks.profiler import Profile
 from benchmarks.report.figures import Sample
 from benchmarks.scale import Scale
 from benchmarks.servers import EVERYSEC, NO_REDIS_SERVER, ROOT, BenchmarkError, Redis, Region, Server, region_in
+from benchmarks.slot_servers import CLUSTER_MODE, SlotServers, founded, slot_servers_of
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.launching import Launcher
+from crdtstream.processes.ports import free_port
 from crdtstream.processes.relay import Relay
+from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import until
 
 CONVERGE_TIMEOUT_S = 300.0
@@ -98,12 +101,12 @@ class Bench:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def redis(self, fsync: str = EVERYSEC) -> Redis:
+    def redis(self, fsync: str = EVERYSEC, cluster: bool = False) -> Redis:
         if self._redis_server is None:
             raise BenchmarkError(NO_REDIS_SERVER)
         directory = Path(tempfile.mkdtemp(prefix="redis-", dir=self.directory))
         server = self._stack.enter_context(Redis(self._redis_server, directory, fsync, self._counter))
-        server.begin()
+        server.begin(**(CLUSTER_MODE | {"cluster_port": free_port()} if cluster else {}))
         return server
 
     def region(
@@ -140,6 +143,17 @@ class Bench:
         region = self._stack.enter_context(region_in(directory, number, launcher, bulk))
         region.counter = counter
         return region
+
+    def shards(self, count: int) -> SlotServers:
+        """Start a region of so many shards."""
+        directory = Path(tempfile.mkdtemp(prefix="region-", dir=self.directory))
+        launcher = Launcher((self.node.python, "-m", "crdtstream"), (), directory, self.node.environment)
+        region = self._stack.enter_context(ShardedRegion(1, directory, count, launcher=launcher))
+        return slot_servers_of(region)
+
+    def redis_cluster(self, count: int) -> SlotServers:
+        """Start so many redis-servers in a cluster."""
+        return founded([self.redis(cluster=True) for _ in range(count)])
 
     def cluster(self, count: int = 3, fsync: str = EVERYSEC) -> list[Region]:
         """Start regions that are all linked with each other."""

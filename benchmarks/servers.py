@@ -39,8 +39,7 @@ class Server(ServerProcess):
     counter: Counter | None = None
 
     def cpu_s(self) -> float:
-        """User and system time of all threads, including ended ones; /proc/PID/stat has it only in ticks of 10 ms."""
-        return time.clock_gettime(((~self.pid) << 3) | 2)
+        return cpu_s_of(self.pid)
 
     def resident_bytes(self) -> int:
         return self.status_bytes(RESIDENT)
@@ -58,6 +57,11 @@ class Server(ServerProcess):
         if not found:
             raise BenchmarkError(f"{self.name} has no {field}")
         return found
+
+
+def cpu_s_of(process: int) -> float:
+    """User and system time of all its threads, including ended ones; /proc/PID/stat has it only in ticks of 10 ms."""
+    return time.clock_gettime(((~process) << 3) | 2)
 
 
 class Region(Server, RegionProcess):
@@ -112,7 +116,8 @@ class Redis(Server):
         self._directory = directory
         self._fsync = fsync
 
-    def begin(self) -> None:
+    def begin(self, **more: object) -> None:
+        """Start it, with more settings by their names."""
         append_only = ("no", NO) if self._fsync == NO else ("yes", self._fsync)
         settings = {
             "port": str(self.port),
@@ -124,6 +129,7 @@ class Redis(Server):
             "auto-aof-rewrite-percentage": "0",
             "loglevel": "warning",
         }
+        settings |= {name.replace("_", "-"): str(value) for name, value in more.items()}
         if self.counter is not None:
             settings["enable-debug-command"] = "yes"
         self.launch([word for key, value in settings.items() for word in (f"--{key}", value)])

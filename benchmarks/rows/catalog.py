@@ -25,6 +25,7 @@ from benchmarks.rows.reads import xrange, xrange_cold, xreadgroup
 from benchmarks.rows.recovery import recover
 from benchmarks.rows.redis8_commands import claim, idmp, xackdel, xdelex
 from benchmarks.rows.replication import catch_up, lag, throughput
+from benchmarks.rows.shards import sharded
 from benchmarks.rows.spark import batch_read, batch_write, micro_batches
 from benchmarks.rows.spilling import cold_ranges, cold_scan, spilling_consumers, spilling_tails, spilling_xadd
 from benchmarks.rows.xread_tails import consumers, tails
@@ -86,6 +87,9 @@ ROWS = (
     Row("spilling-xreadgroup-each", spilling_consumers),
     Row("cold-xrange-random", cold_ranges),
     Row("cold-scan", cold_scan),
+    Row("shards-1", partial(sharded, shards=1)),
+    Row("shards-2", partial(sharded, shards=2)),
+    Row("shards-4", partial(sharded, shards=4)),
     Row("blocked", blocked),
     Row("bulk-write", bulk_write),
     Row("bulk-read", bulk_read),

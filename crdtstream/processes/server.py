@@ -82,7 +82,7 @@ class ServerProcess:
         try:
             # Another program may hold the port and say nothing: then look soon whether the process still runs.
             with self.client(STATE_S) as client:
-                client.execute_command("XLEN", "x")
+                client.execute_command("DBSIZE")
         except redis.BusyLoadingError as error:
             return str(error)
         except (redis.ConnectionError, redis.TimeoutError):
