@@ -48,14 +48,14 @@ MUTATIONS = (
         "core/streams/stream.py",
         "        tombstones[origin] = counter\n        self",
         "        self",
-        "audit",
+        "convergence",
     ),
     Mutation(
         "a DEL leaves no tombstone",
         "core/streams/stream.py",
         "        self.deleted = {**self.deleted, origin: counter}\n",
         "",
-        "convergence",
+        "delete wins",
     ),
     Mutation(
         "a DEL forgets concurrent destroys",
@@ -84,7 +84,7 @@ MUTATIONS = (
         "core/streams/stream.py",
         "        for tombstones in (self.deleted, self.destroyed.get(group, {})):",
         "        for tombstones in (self.deleted,):",
-        "audit",
+        "convergence",
     ),
     Mutation(
         "a run is kept under one create only",
@@ -112,7 +112,7 @@ MUTATIONS = (
         "core/groups/group.py",
         "                self.delivered[origin] = delivered.minus(lost)\n",
         "",
-        "ack frontier",
+        "invariants",
     ),
     Mutation(
         "facts are replayed after their whole batch",
@@ -126,14 +126,14 @@ MUTATIONS = (
         "core/applying.py",
         "        while self._waiting_facts and self._waiting_facts[0][0] <= counter:",
         "        while self._waiting_facts:",
-        "recovery",
+        "crash",
     ),
     Mutation(
         "an XDEL names one counter too many",
         "commands/removing.py",
         "        ranges[origin] = ranges_of(counters[origin])",
         "        ranges[origin] = [(low, high + 1) for low, high in ranges_of(counters[origin])]",
-        "convergence",
+        "observed remove",
     ),
     Mutation(
         "IDs are minted without the residue",
@@ -197,7 +197,7 @@ MUTATIONS = (
         "storage/log.py",
         "            for segment in sealed:\n                self._disk.sync(segment.name)\n",
         "            for segment in sealed:\n",
-        "damage",
+        "rot",
     ),
     Mutation(
         "damage below a synced position is cut",
@@ -225,7 +225,7 @@ MUTATIONS = (
         "core/joining.py",
         "    ranges = before.ranges + lacking(mine, theirs, their_known, before.through + 1)\n",
         "    ranges: list[CounterRange] = []\n",
-        "convergence",
+        "crash",
     ),
     Mutation(
         "a join keeps creates that the other side has seen die",
@@ -253,7 +253,7 @@ MUTATIONS = (
         "core/streams/stream.py",
         "        for holder, meta in self._expiring.items():\n            meta.void_expiry(context.get(holder))\n",
         "",
-        "longest expiry",
+        "hidden key",
     ),
     Mutation(
         "an add to an expired key keeps what was there",
@@ -268,7 +268,7 @@ MUTATIONS = (
         "core/members.py",
         "        return counter > self._ends.get(origin, NEVER)",
         "        return False",
-        "convergence",
+        "audit",
     ),
     Mutation(
         "an evicted region goes on as it was",
@@ -374,7 +374,7 @@ MUTATIONS = (
         "        elif all(self._holds_join(replaced.get(origin, origin)) for origin in counted)"
         " and self._evictors_hold_join():",
         "        elif self._applied.members.joins_of(own):",
-        "convergence",
+        "collection",
     ),
     Mutation(
         "a sponsor evicts before it holds the predecessor's tail",
@@ -396,7 +396,7 @@ MUTATIONS = (
         "core/applying.py",
         "        known.merge(news)\n        known.advance(self.origin, self.counter())\n        return news",
         "        known.merge(news)\n        known.advance(self.origin, self.counter())\n        return VersionVector()",
-        "convergence",
+        "room",
     ),
     Mutation(
         "what a joined state brought is no news",
@@ -410,7 +410,7 @@ MUTATIONS = (
         "replication/membership/failure_detector.py",
         "        limits = self._exchange.view.settings.limits\n",
         "        return False\n        limits = self._exchange.view.settings.limits\n",
-        "convergence",
+        "bounds",
     ),
     Mutation(
         "the tail of an evicted origin is dropped",
@@ -467,7 +467,7 @@ MUTATIONS = (
         "core/values/batch_budget.py",
         "        if self.open_bytes >= self.cut_bytes and not self.whole:\n",
         "        if False:\n",
-        "bounds",
+        "ack frontier",
         focus={"bounded": True, "turn_commands_max": 6},
     ),
     Mutation(
@@ -484,6 +484,6 @@ MUTATIONS = (
         "replication/membership/membership.py",
         "        is_known = bool(self._applied.members",
         "        is_known = bool(self._applied.vector.total() or self._applied.members",
-        "convergence",
+        "collection",
     ),
 )

@@ -154,7 +154,7 @@ PARTITIONED = (
         "partitions/state.py",
         "        lowest = self.epochs.rows[0]\n        oldest = [one.oldest_offset() for one in self.partitions()]\n",
         "        lowest = self.epochs.rows[len(self.epochs.rows) // 2]\n        oldest = lowest.starts\n",
-        "convergence",
+        "order by key",
         focus=STREAMS,
     ),
     Mutation(
