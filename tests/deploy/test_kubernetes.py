@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import re
+import json
+import os
 import runpy
 import shutil
 import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import kubernetes_validate
@@ -14,13 +18,18 @@ import pytest
 import yaml
 
 from crdtstream.settings.config import Limits
+from crdtstream.settings.sharding import here, validate_shards
 from crdtstream.settings.sources import Sources
+from crdtstream.supervisor.founding import places_of
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "crdtstream"
 SCRIPT = runpy.run_path(str(DEPLOY / "kubernetes" / "make"))
 REGIONS: dict[str, int] = SCRIPT["REGIONS"]
 RELEASE = "1.33.0"
+WITH_GO = pytest.mark.skipif(
+    shutil.which("go") is None, reason="Go, in which helm's templates are written, renders them"
+)
 KINDS = {"ConfigMap", "NetworkPolicy", "PodDisruptionBudget", "Service", "StatefulSet"}
 
 
@@ -93,15 +102,97 @@ def test_a_region_is_killed_only_after_it_would_have_stopped() -> None:
     assert pod["terminationGracePeriodSeconds"] * 1000 > limits.stop_checkpoint_ms_max + limits.stop_handover_ms_max
 
 
+@WITH_GO
 def test_the_chart_with_its_values_is_the_base() -> None:
-    """Templates only insert values; so this renders them as helm does."""
-    values = {name: str(value) for name, value in loaded(CHART / "values.yaml").items()}
-    for path in sorted((CHART / "templates").glob("*.yaml")):
-        text = re.sub(r"\{\{-? (if .*|end) ?\}\}\n", "", path.read_text())
-        text = re.sub(r"\{\{ \.Values\.(\w+) \| quote \}\}", lambda match: f'"{values[match[1]]}"', text)
-        folder = "monitoring" if path.name == "monitor.yaml" else "base"
-        assert "{{" not in text
-        assert yaml.safe_load(text) == loaded(DEPLOY / "kubernetes" / folder / path.name)
+    folder = DEPLOY / "kubernetes"
+    assert in_order(rendered(monitor=True)) == in_order([*base(), loaded(folder / "monitoring" / "monitor.yaml")])
+    assert in_order(rendered()) == in_order(base())
+
+
+@WITH_GO
+def test_every_manifest_of_three_shards_is_valid() -> None:
+    manifests = rendered(shards=3)
+    assert {row["kind"] for row in manifests} == KINDS
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, RELEASE, strict=True)
+    [pods] = [row["spec"] for row in manifests if row["kind"] == "StatefulSet"]
+    assert (pods["replicas"], pods["podManagementPolicy"]) == (3, "Parallel")
+    clients = [row["spec"] for row in manifests if row["metadata"]["name"].startswith("crdtstream-clients")]
+    assert [row["ports"][0]["port"] for row in clients] == [6379, 6380, 6381]
+    assert [row["selector"] for row in clients] == [
+        {"statefulset.kubernetes.io/pod-name": f"crdtstream-{shard}"} for shard in range(3)
+    ]
+
+
+@WITH_GO
+def test_each_pod_runs_its_shard_and_knows_where_the_others_are() -> None:
+    manifests = rendered(shards=3)
+    configs = [Sources(None, {}, environment_of(manifests, shard)).load() for shard in range(3)]
+    for shard, config in enumerate(configs):
+        validate_shards(config)
+        assert (config.shards, here(config)) == (3, [shard])
+    [places] = {places_of(config) for config in configs}
+    domain = "crdtstream.crdtstream-east.svc.cluster.local"
+    assert [(place.host, place.port, place.replication) for place in places] == [
+        (f"crdtstream-{shard}.{domain}", 6379 + shard, f"crdtstream-{shard}.{domain}:{16379 + shard}")
+        for shard in range(3)
+    ]
+    [policy] = [row["spec"] for row in manifests if row["kind"] == "NetworkPolicy"]
+    ranges = [port for rule in policy["ingress"] for port in rule["ports"]]
+    assert [(row["port"], row["endPort"]) for row in ranges] == [(6379, 6381), (16379, 16381), (9121, 9123)]
+
+
+@WITH_GO
+@pytest.mark.parametrize(("probe", "page"), [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")])
+def test_a_probe_of_several_shards_asks_the_port_of_its_own(probe: str, page: str) -> None:
+    command = container_of(rendered(shards=3))[probe]["exec"]["command"]
+    asked = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(503 if len(asked) > 1 else 200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        environment = {**os.environ, "CRDTSTREAM_SHARD": str(server.server_port - 9121)}
+        codes = [subprocess.run([sys.executable, *command[1:]], env=environment).returncode for _ in range(2)]
+        server.shutdown()
+    assert (codes, asked) == ([0, 1], [page, page])
+
+
+def container_of(manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    [pods] = [row["spec"]["template"]["spec"] for row in manifests if row["kind"] == "StatefulSet"]
+    container: dict[str, Any] = pods["containers"][0]
+    return container
+
+
+def environment_of(manifests: list[dict[str, Any]], shard: int) -> dict[str, str]:
+    """What the container of this pod gets."""
+    of_pod = {"metadata.name": f"crdtstream-{shard}", "metadata.labels['apps.kubernetes.io/pod-index']": str(shard)}
+    [environment] = [dict(row["data"]) for row in manifests if row["kind"] == "ConfigMap"]
+    for row in container_of(manifests)["env"]:
+        told = row["value"] if "value" in row else of_pod[row["valueFrom"]["fieldRef"]["fieldPath"]]
+        environment[row["name"]] = told.replace("$(POD_NAME)", f"crdtstream-{shard}")
+    del environment["POD_NAME"]
+    return environment
+
+
+def rendered(**changed: object) -> list[dict[str, Any]]:
+    """The chart with its values but for those that are changed, as helm makes it."""
+    values = loaded(CHART / "values.yaml") | changed
+    paths = sorted((CHART / "templates").glob("*.yaml"))
+    command = ["go", "run", str(Path(__file__).with_name("render.go")), *map(str, paths)]
+    done = subprocess.run(command, input=json.dumps(values), check=True, capture_output=True, text=True)
+    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest is not None]
+
+
+def in_order(manifests: list[dict[str, Any]]) -> list[str]:
+    return sorted(map(str, manifests))
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl builds the overlays")
@@ -120,5 +211,5 @@ def test_kustomize_builds_every_overlay(name: str) -> None:
 @pytest.mark.skipif(shutil.which("helm") is None, reason="helm renders the chart")
 def test_helm_renders_the_base() -> None:
     command = ["helm", "template", "east", str(CHART)]
-    rendered = list(yaml.safe_load_all(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    assert sorted(map(str, rendered)) == sorted(map(str, base()))
+    made = list(yaml.safe_load_all(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    assert in_order(made) == in_order(base())
