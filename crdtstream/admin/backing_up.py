@@ -10,18 +10,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from crdtstream import __version__
 from crdtstream.admin.access import (
     AuthorityOption,
     CertificateOption,
@@ -31,38 +31,45 @@ from crdtstream.admin.access import (
     node_problem,
     password_of,
 )
-from crdtstream.admin.restoring import BackupRefusal, StreamToRestore, region_at, restore_stream
+from crdtstream.admin.backups import (
+    NO_ANSWER,
+    NOT_WHOLE,
+    REFUSED,
+    BackupRefusal,
+    BackupUnanswered,
+    Told,
+    check_backup,
+    check_start,
+    code_of,
+    refuse_another,
+    refuse_filled,
+    refuse_one_of_several,
+)
+from crdtstream.admin.restoring import StreamToRestore, region_at, restore_stream
 from crdtstream.admin.screen import screen
-from crdtstream.core.digest import digest_replica
-from crdtstream.core.entries.packed_block import BlockDamaged
-from crdtstream.core.values.causality import origin_name
+from crdtstream.admin.shard_backups import (
+    ShardBackup,
+    attempt,
+    check_shard,
+    chosen,
+    described,
+    directory_with,
+    is_of_shards,
+    restore_all,
+    take_all,
+)
+from crdtstream.admin.taking import request_backup, shards_at
 from crdtstream.migration.importing import Imported
 from crdtstream.migration.source import MigrationError
 from crdtstream.observing.access import Access
-from crdtstream.protocols.columns import CodecError
-from crdtstream.region.node import Node
-from crdtstream.settings.config import Config, ConfigError, Limits
-from crdtstream.storage.backup import (
-    BackupError,
-    Description,
-    Frozen,
-    check_files,
-    read_description,
-    restore_files,
-)
-from crdtstream.storage.disk import DiskError
-from crdtstream.storage.recovery import LogError
-from crdtstream.storage.restore import open_storage
-from crdtstream.storage.segment import FormatUnknown
-
-NOT_WHOLE = 1
-REFUSED = 2
-NO_ANSWER = 3
-CONNECT_S = 5.0
-SEGMENT_BYTES = 1 << 20
+from crdtstream.settings.sharding import ranges_of
+from crdtstream.storage.backup import BackupError, Description, read_description, restore_files
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Told = Callable[[int], None]
+ShardOption = Annotated[
+    str | None, typer.Option(help="Only these shards of a region of several, as 0-3, that are on this machine.")
+]
+REPEAT = "Repeat the command: a backup that is whole is kept, and the others are taken."
 
 
 def back_up(
@@ -72,6 +79,7 @@ def back_up(
         typer.Option(help="New directory, below the region's --backup-directory and on the region's machine."),
     ] = None,
     verify: Annotated[Path | None, typer.Option(help="Instead: check this backup, without a region.")] = None,
+    shard: ShardOption = None,
     user: UserOption = None,
     password_file: PasswordFileOption = None,
     cacert: AuthorityOption = None,
@@ -84,15 +92,17 @@ def back_up(
     if (verify is None) == (node is None or to is None) or (verify is not None and (node or to)):
         fail(console, "give --node HOST:PORT and --to DIRECTORY, or --verify DIRECTORY alone", REFUSED)
     directory = os.path.abspath(str(verify or to))
-    if node is not None:
-        with console.status("the region takes the backup"):
+    with failures_told(console):
+        if node is not None:
             access = Access(user, password_of(password_file), cacert, cert, key)
-            directory = taken(console, node, access, directory)
-    try:
-        description = check_backup(console, directory)
-    except BackupError as error:
-        fail(console, str(error), NOT_WHOLE)
-    print_backup(directory, description, as_json)
+            back_up_region(console, node, access, directory, shard, as_json)
+        elif is_of_shards(directory):
+            rows = described(directory, shard)
+            check_shards(console, rows)
+            print_shards(console, directory, rows, as_json)
+        else:
+            refuse_shard(shard)
+            print_backup(directory, check_region(console, directory), as_json)
 
 
 def restore(
@@ -102,6 +112,7 @@ def restore(
     all_regions: Annotated[
         bool, typer.Option("--all-regions", help="Say how to go back to this backup in all regions, not in this one.")
     ] = False,
+    shard: ShardOption = None,
     stream: Annotated[
         str | None, typer.Option(help="Instead: bring back this stream alone, into a running region.")
     ] = None,
@@ -125,31 +136,129 @@ def restore(
     source = os.path.abspath(str(backup))
     if (stream is None) != (into is None) or (stream is None) == (data is None):
         fail(console, "give --data DIRECTORY alone, or --stream KEY and --into HOST:PORT", REFUSED)
-    if stream is None or into is None:
-        restore_region(console, source, os.path.abspath(str(data)), cluster, all_regions, as_json)
+    with failures_told(console):
+        if stream is None or into is None:
+            target = os.path.abspath(str(data))
+            put_back = restore_shards if is_of_shards(source) else restore_region
+            put_back(console, source, target, cluster, all_regions, shard, as_json)
+            return
+        refuse_shard(shard)
+        wanted = StreamToRestore(stream, name or stream, database, replace_groups)
+        access = Access(user, password_of(password_file), cacert, cert, key)
+        print_stream(wanted, into, bring_back(console, source, cluster, wanted, into, access), as_json)
+
+
+@contextmanager
+def failures_told(console: Console) -> Iterator[None]:
+    try:
+        yield
+    except BackupError as error:
+        fail(console, str(error), code_of(error))
+
+
+def refuse_shard(shard: str | None) -> None:
+    if shard is not None:
+        raise BackupRefusal("--shard names shards of a region of several, to back up or to restore: leave it out")
+
+
+# Taking and checking
+
+
+def back_up_region(
+    console: Console, node: str, access: Access, directory: str, shard: str | None, as_json: bool
+) -> None:
+    servers = shards_at(node, access)
+    with console.status("the region takes the backup"):
+        if servers:
+            rows = take_all(servers, chosen(shard, len(servers)), directory, access)
+        else:
+            refuse_shard(shard)
+            directory = taken(node, access, directory)
+    if not servers:
+        print_backup(directory, check_region(console, directory), as_json)
         return
-    wanted = StreamToRestore(stream, name or stream, database, replace_groups)
-    access = Access(user, password_of(password_file), cacert, cert, key)
-    print_stream(wanted, into, bring_back(console, source, cluster, wanted, into, access), as_json)
+    check_shards(console, rows)
+    print_shards(console, directory, rows, as_json, REPEAT if any(row.problem for row in rows) else "")
+
+
+def taken(node: str, access: Access, directory: str) -> str:
+    """Have a region of one shard take the backup; return its directory as the region names it."""
+    found = request_backup(node, access, directory)
+    if not os.path.isdir(found):
+        raise BackupUnanswered(
+            f"the region wrote {found}, which this machine does not have: run crdtstream backup --verify there"
+        )
+    description = read_description(found)
+    if description.shards > 1:
+        raise BackupRefusal(
+            f"{found} is the backup of shard {description.shard} of {description.shards} alone, since the user may not"
+            " ask for the others: give it +info +cluster, and choose another directory"
+        )
+    return found
+
+
+def check_region(console: Console, directory: str) -> Description:
+    description = read_description(directory)
+    with progress_of(console, "checking", 2 * description.size_bytes()) as told:
+        check_backup(directory, description, told)
+    return description
+
+
+def check_shards(console: Console, rows: Sequence[ShardBackup]) -> None:
+    with progress_of(console, "checking", 2 * bytes_of(rows)) as told:
+        for row in rows:
+            attempt(row, partial(check_shard, told=told))
+
+
+def bytes_of(rows: Sequence[ShardBackup]) -> int:
+    return sum(row.description.size_bytes() for row in rows if row.description)
+
+
+# Restoring
 
 
 def restore_region(
-    console: Console, source: str, target: str, cluster: str | None, all_regions: bool, as_json: bool
+    console: Console,
+    source: str,
+    target: str,
+    cluster: str | None,
+    all_regions: bool,
+    shard: str | None,
+    as_json: bool,
 ) -> None:
-    try:
-        description = read_description(source)
-        refuse_another(description, cluster)
-        refuse_filled(target)
-    except BackupError as error:
-        fail(console, str(error), NOT_WHOLE if not is_refusal(error) else REFUSED)
-    try:
-        with progress_of(console, "restoring", 2 * description.size_bytes()) as told:
-            restore_files(source, description, target, told)
-            check_start(target, description)
-            told(description.size_bytes())
-    except BackupError as error:
-        fail(console, str(error), NOT_WHOLE)
+    refuse_shard(shard)
+    description = read_description(source)
+    refuse_another(description, cluster)
+    refuse_one_of_several(description, source)
+    refuse_filled(target)
+    with progress_of(console, "restoring", 2 * description.size_bytes()) as told:
+        restore_files(source, description, target, told)
+        check_start(target, description)
+        told(description.size_bytes())
     print_backup(target, description, as_json, advice(description, target, all_regions))
+
+
+def restore_shards(
+    console: Console,
+    source: str,
+    target: str,
+    cluster: str | None,
+    all_regions: bool,
+    shard: str | None,
+    as_json: bool,
+) -> None:
+    """All of them are there, or nothing is restored."""
+    rows = described(source, shard)
+    if any(row.problem for row in rows):
+        print_shards(console, source, rows, as_json)
+    description = rows[0].description
+    assert description is not None
+    refuse_another(description, cluster)
+    refuse_filled(target)
+    with progress_of(console, "restoring", 2 * bytes_of(rows)) as told:
+        restore_all(rows, target, told)
+    here = "" if shard is None else ranges_of(row.shard for row in rows)
+    print_shards(console, target, rows, as_json, advice(description, target, all_regions, here))
 
 
 def bring_back(
@@ -158,128 +267,20 @@ def bring_back(
     """Import one stream of the backup into a running region."""
     problem = node_problem(into)
     if problem:
-        fail(console, problem, REFUSED)
+        raise BackupRefusal(problem)
     try:
         region = region_at(into, wanted.database, access)
     except MigrationError as error:
-        fail(console, str(error), NO_ANSWER)
-    try:
-        description = read_description(source)
-        refuse_another(description, cluster)
-        with progress_of(console, "restoring", description.size_bytes()) as told:
+        raise BackupUnanswered(str(error)) from error
+    if is_of_shards(source):
+        source = directory_with(source, os.fsencode(wanted.stream))
+    description = read_description(source)
+    refuse_another(description, cluster)
+    with progress_of(console, "restoring", description.size_bytes()) as told:
+        try:
             return restore_stream(source, description, wanted, region, told)
-    except BackupError as error:
-        fail(console, str(error), NOT_WHOLE if not is_refusal(error) else REFUSED)
-    except MigrationError as error:
-        fail(console, str(error), NOT_WHOLE)
-
-
-# Taking
-
-
-def taken(console: Console, node: str, access: Access, directory: str) -> str:
-    """Have the region take the backup; return its directory as the region names it."""
-    # Imported only here: a region starts without it, and sooner.
-    import redis
-
-    problem = node_problem(node)
-    if problem:
-        fail(console, problem, REFUSED)
-    host, _, port = node.rpartition(":")
-    try:
-        # A process that is suspended would be waited for without end.
-        with closing(client_of(host, int(port), access, CONNECT_S)) as client:
-            client.execute_command("PING")
-        # A backup takes as long as it takes.
-        with closing(client_of(host, int(port), access, None)) as client:
-            fields = client.execute_command("CRDT.BACKUP", directory)
-    except redis.ResponseError as error:
-        fail(console, f"{node}: {error}", REFUSED)
-    except redis.RedisError as error:
-        fail(console, f"{node} did not answer: {error}", NO_ANSWER)
-    found = os.fsdecode(dict(zip(fields[::2], fields[1::2], strict=True))[b"directory"])
-    if not os.path.isdir(found):
-        text = f"the region wrote {found}, which this machine does not have: run crdtstream backup --verify there"
-        fail(console, text, NO_ANSWER)
-    return found
-
-
-def client_of(host: str, port: int, access: Access, timeout_s: float | None) -> Any:
-    """Return a client that makes no second attempt."""
-    import redis
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
-    client: Any = redis.Redis(
-        host=host.strip("[]"),
-        port=port,
-        **access.arguments(),
-        socket_connect_timeout=CONNECT_S,
-        socket_timeout=timeout_s,
-        retry=Retry(NoBackoff(), 0),
-        protocol=2,
-    )
-    client.response_callbacks.clear()
-    return client
-
-
-# Checking
-
-
-def check_backup(console: Console, directory: str) -> Description:
-    """Read every file twice: its hash, and a start from all of them."""
-    description = read_description(directory)
-    with progress_of(console, "checking", 2 * description.size_bytes()) as told:
-        check_files(directory, description, told)
-        check_start(directory, description)
-        told(description.size_bytes())
-    return description
-
-
-def check_start(directory: str, description: Description) -> None:
-    """Start a region from these files, without changing them; it must hold what the backup says. Blocks stay on disk
-    until the digest reads them, one after the other.
-    """
-    config = Config(
-        name=description.name,
-        region=description.region,
-        cluster=description.cluster,
-        id_mode=description.id_mode,
-        data=directory,
-        limits=Limits(hot_bytes_max=1),
-    )
-    node, disk = Node(config, description.taken_ms), Frozen(directory, description)
-    try:
-        log, _ = open_storage(disk, node, salt=1, segment_bytes_max=SEGMENT_BYTES, with_sums=False)
-        digest = digest_replica(node.replica).hex()
-    except FormatUnknown as error:
-        taken_by = f"release {description.release} took the backup, and this is {__version__}"
-        raise BackupError(f"no region can start from {directory}: {error}; {taken_by}") from error
-    except (LogError, DiskError, ConfigError, CodecError, BlockDamaged) as error:
-        raise BackupError(f"no region can start from {directory}: {error}") from error
-    vector = {origin_name(origin): counter for origin, counter in node.replica.applied.vector.items()}
-    found = (log.last_position, vector, digest)
-    if found != (description.position, description.vector, description.digest):
-        raise BackupError(
-            f"{directory} holds another state than it says: position {found[0]}, digest {found[2]}, instead of"
-            f" {description.position}, {description.digest}; use another backup"
-        )
-
-
-def is_refusal(error: BackupError) -> bool:
-    return isinstance(error, BackupRefusal)
-
-
-def refuse_another(description: Description, cluster: str | None) -> None:
-    if cluster is not None and cluster != description.cluster:
-        raise BackupRefusal(
-            f"the backup is of cluster {description.cluster!r}, not of {cluster!r}: use a backup of that cluster"
-        )
-
-
-def refuse_filled(target: str) -> None:
-    if os.path.isdir(target) and os.listdir(target):
-        raise BackupRefusal(f"{target} is not empty: give a directory that is empty or absent")
+        except MigrationError as error:
+            fail(console, str(error), NOT_WHOLE)
 
 
 # Output
@@ -297,15 +298,52 @@ def progress_of(console: Console, what: str, byte_count: int) -> Iterator[Told]:
 def print_backup(directory: str, description: Description, as_json: bool, next_steps: str = "") -> None:
     entries = sum(description.vector.values())
     if as_json:
-        fields = {"directory": directory, **asdict(description), "bytes": description.size_bytes(), "next": next_steps}
+        fields = {"directory": directory, **description.fields(), "bytes": description.size_bytes(), "next": next_steps}
         typer.echo(json.dumps(fields, ensure_ascii=False, indent=2))
         return
-    at = datetime.fromtimestamp(description.taken_ms / 1000, UTC).isoformat(timespec="seconds")
-    typer.echo(f"{directory}: region {description.name} ({description.region}) of cluster {description.cluster}, {at}")
+    whose = f"region {description.name} ({description.region}) of cluster {description.cluster}"
+    typer.echo(f"{directory}: {whose}, {moment_of(description)}")
     typer.echo(f"{len(description.files)} files, {description.size_bytes()} bytes, {entries} effects; a region starts")
     typer.echo(f"digest {description.digest}")
     if next_steps:
         typer.echo(f"\n{next_steps}")
+
+
+def print_shards(
+    console: Console, directory: str, rows: Sequence[ShardBackup], as_json: bool, next_steps: str = ""
+) -> None:
+    """Print what became of each shard, and end with an exit code if that is not well."""
+    if as_json:
+        whole = not any(row.problem for row in rows)
+        fields = {"directory": directory, "whole": whole, "backups": [row.fields() for row in rows], "next": next_steps}
+        typer.echo(json.dumps(fields, ensure_ascii=False, indent=2))
+    else:
+        for row in rows:
+            typer.echo(f"shard {row.shard}: {row.state}{summary_of(row.description)}")
+        if next_steps:
+            typer.echo(f"\n{next_steps}")
+    for row in rows:
+        if row.problem:
+            console.print(f"crdtstream: shard {row.shard}: {row.problem}", soft_wrap=True)
+    codes = {row.code for row in rows}
+    code = next((code for code in (NOT_WHOLE, REFUSED, NO_ANSWER) if code in codes), 0)
+    if code:
+        raise typer.Exit(code)
+
+
+def summary_of(description: Description | None) -> str:
+    if description is None:
+        return ""
+    whose = f"region {description.name} ({description.region}) of cluster {description.cluster}"
+    entries = sum(description.vector.values())
+    return (
+        f", {whose}, {moment_of(description)}, {len(description.files)} files, {description.size_bytes()} bytes,"
+        f" {entries} effects, digest {description.digest}"
+    )
+
+
+def moment_of(description: Description) -> str:
+    return datetime.fromtimestamp(description.taken_ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def print_stream(wanted: StreamToRestore, into: str, done: Imported, as_json: bool) -> None:
@@ -319,9 +357,11 @@ def print_stream(wanted: StreamToRestore, into: str, done: Imported, as_json: bo
         )
 
 
-def advice(description: Description, target: str, all_regions: bool) -> str:
+def advice(description: Description, target: str, all_regions: bool, shard: str = "") -> str:
     named = {"name": description.name, "region": str(description.region), "cluster": description.cluster}
     named |= {"id-mode": description.id_mode, "data": target}
+    if description.shards > 1:
+        named |= {"shards": str(description.shards), **({"shard": shard} if shard else {})}
     words = [word for name, value in named.items() for word in (f"--{name}", value)]
     start = f"crdtstream serve {shlex.join(words)} --peer HOST:PORT ..."
     if not all_regions:

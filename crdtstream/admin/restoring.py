@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from crdtstream.admin.backups import BackupRefusal
 from crdtstream.migration.access import Access as Server
 from crdtstream.migration.importing import Import, Imported
+from crdtstream.migration.servers import Servers, connect_all
 from crdtstream.migration.source import connect
 from crdtstream.observing.access import Access
 from crdtstream.processes.launching import Launcher
@@ -32,10 +33,6 @@ REGION = "the region"
 COPY = "the copy"
 
 
-class BackupRefusal(BackupError):
-    """A wrong use, not a wrong backup."""
-
-
 @dataclass(frozen=True)
 class StreamToRestore:
     """A stream of a database, its name in the region, and whether its groups replace those that the region has."""
@@ -46,10 +43,12 @@ class StreamToRestore:
     replace_groups: bool
 
 
-def region_at(address: str, database: int, access: Access) -> Any:
-    """Return a client of the region's Redis port, of its TLS port if an authority is given; raises MigrationError."""
+def region_at(address: str, database: int, access: Access) -> Servers:
+    """Return clients of the Redis ports of the region's shards, or of the TLS ports if an authority is given; raises
+    MigrationError.
+    """
     scheme = "rediss" if access.authority else "redis"
-    return connect(
+    return connect_all(
         Server(
             f"{scheme}://{address}/{database}",
             access.user or "",
@@ -64,7 +63,7 @@ def region_at(address: str, database: int, access: Access) -> Any:
 
 
 def restore_stream(
-    source: str, description: Description, wanted: StreamToRestore, region: Any, told: Callable[[int], None]
+    source: str, description: Description, wanted: StreamToRestore, region: Servers, told: Callable[[int], None]
 ) -> Imported:
     """Import one stream of the backup; raises BackupError or MigrationError."""
     key, name = os.fsencode(wanted.stream), os.fsencode(wanted.name)
@@ -77,7 +76,9 @@ def restore_stream(
             raise BackupRefusal(
                 f"the backup has no stream {wanted.stream!r} in database {wanted.database}: use an earlier backup"
             )
-        return Import(alone, region, PAGE_ENTRIES, wanted.replace_groups, ignore_count, whole=True).run(key, name)
+        return Import(alone, region.of(name), PAGE_ENTRIES, wanted.replace_groups, ignore_count, whole=True).run(
+            key, name
+        )
 
 
 def ignore_count(count: int) -> None:

@@ -24,6 +24,7 @@ from crdtstream.core.digest import Digesting
 from crdtstream.core.values.causality import origin_name
 from crdtstream.region.node import Node
 from crdtstream.runtime.blocked_turn import Unsettled
+from crdtstream.settings.sharding import number_of
 from crdtstream.storage.backup import (
     BackupError,
     BackupFiles,
@@ -144,6 +145,7 @@ class Backups:
     def _describe(self, moment: Moment, files: list[File]) -> Description:
         config, digest = self._node.settings.config, moment.digesting.digest
         assert digest is not None
+        shards = self._node.context.shards
         return Description(
             region=config.region,
             name=config.name,
@@ -157,6 +159,9 @@ class Backups:
             release=__version__,
             formats=formats(),
             files=files,
+            shard=number_of(config),
+            shards=config.shards,
+            epoch=0 if shards is None else shards.epoch,
         )
 
 

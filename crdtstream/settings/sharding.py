@@ -8,6 +8,7 @@ but for `shard`, which says which of the shards run there.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 
@@ -26,12 +27,19 @@ SHARDS_MAX = 1000
 PORT_MAX = 65535
 # The file that says which shards there are, and where; beside their directories.
 SHARDS_FILE = "shards.json"
+OF_SHARD = "shard-"
+DIRECTORY = re.compile(rf"{OF_SHARD}[0-9]{{3}}")
 RANGES = re.compile(r"[0-9]{1,4}(-[0-9]{1,4})?([ ,]+[0-9]{1,4}(-[0-9]{1,4})?)*")
 
 
 def directory_of(number: int) -> str:
     """The directory of a shard, below that of its region."""
-    return f"shard-{number:03d}"
+    return f"{OF_SHARD}{number:03d}"
+
+
+def numbers_in(names: list[str]) -> list[int]:
+    """The shards that have a directory among these names, ascending."""
+    return sorted(int(name.removeprefix(OF_SHARD)) for name in names if DIRECTORY.fullmatch(name))
 
 
 def number_of(config: Config) -> int:
@@ -40,13 +48,13 @@ def number_of(config: Config) -> int:
 
 
 def of_shard(config: Config, number: int) -> Config:
-    """The settings of this shard. Peers stay addresses of their shards 0; a port that is any free one stays so."""
-    within = directory_of(number)
+    """The settings of this shard. Peers stay addresses of their shards 0; a port that is any free one stays so. All
+    shards may write backups below the same directory, because a backup of the region is one directory.
+    """
     return replace(
         config,
         shard=str(number),
-        data=f"{config.data}/{within}",
-        backup_directory=f"{config.backup_directory}/{within}" if config.backup_directory else "",
+        data=f"{config.data}/{directory_of(number)}",
         port=port_of(config.port, number),
         tls_port=port_of(config.tls_port, number),
         replication_port=port_of(config.replication_port, number),
@@ -73,6 +81,17 @@ def numbers_of(text: str, count: int, called: str) -> list[int]:
             )
         found.update(range(int(low), last + 1))
     return sorted(found)
+
+
+def ranges_of(numbers: Iterable[int]) -> str:
+    """These numbers as `numbers_of` takes them: `0-3,6`."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][-1] == number - 1:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if run[1:] else f"{run[0]}" for run in found)
 
 
 def here(config: Config) -> list[int]:

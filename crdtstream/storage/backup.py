@@ -29,11 +29,16 @@ from crdtstream.protocols import codec
 from crdtstream.protocols import manifest as manifests
 from crdtstream.protocols.manifest import Manifest
 from crdtstream.storage import sections, segment
-from crdtstream.storage.checkpoint import MANIFEST, files_of
+from crdtstream.storage.checkpoint import BLOCKS_PREFIX, MANIFEST, STATE_PREFIX, files_of
 from crdtstream.storage.disk import DiskError, DiskFailed, open_path
+from crdtstream.storage.segment import is_segment
 
 DESCRIPTION = "backup.json"
-VERSION = 1
+# The newest that is read. A backup of a region of one shard has the first, which every release reads.
+VERSION = 2
+VERSION_OF_ONE = 1
+# What is said of a shard, where there are several.
+OF_SHARDS = ("shard", "shards", "epoch")
 CHUNK_BYTES = 1 << 20
 
 Told = Callable[[int], None]
@@ -54,7 +59,9 @@ class File:
 
 @dataclass
 class Description:
-    """What `backup.json` says. `vector` is what the region had applied at `position`, by the names of origins."""
+    """What `backup.json` says. `vector` is what the region had applied at `position`, by the names of origins. Of a
+    region of several shards it is a backup of one, and `epoch` is that of their map.
+    """
 
     region: int
     name: str
@@ -68,9 +75,16 @@ class Description:
     release: str
     formats: dict[str, int] = field(default_factory=dict)
     files: list[File] = field(default_factory=list)
+    shard: int = 0
+    shards: int = 1
+    epoch: int = 0
 
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
+
+    def fields(self) -> dict[str, Any]:
+        found = asdict(self)
+        return {name: value for name, value in found.items() if self.shards > 1 or name not in OF_SHARDS}
 
 
 def formats() -> dict[str, int]:
@@ -96,7 +110,9 @@ class BackupFiles:
 
 def make_target(path: str) -> list[str]:
     """Create the directory if it is absent; return the directories to sync. It must be empty."""
-    above = os.path.dirname(os.path.abspath(path))
+    directories = [path, os.path.dirname(os.path.abspath(path))]
+    while not os.path.isdir(directories[-1]):
+        directories.append(os.path.dirname(directories[-1]))
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         taken = os.listdir(path)
@@ -106,7 +122,7 @@ def make_target(path: str) -> list[str]:
         torn = DESCRIPTION not in taken
         found = "what looks like a backup that was not finished" if torn else "a backup"
         raise BackupError(f"{path} is not empty, it holds {found}: choose another directory, or remove its files")
-    return [path, above]
+    return directories
 
 
 def link_or_copy(data: str, target: str, name: str) -> File:
@@ -159,7 +175,8 @@ def write_description(target: str, description: Description, directories: Iterab
 
 
 def text_of(description: Description) -> str:
-    fields: dict[str, Any] = {"version": VERSION, **asdict(description)}
+    version = VERSION if description.shards > 1 else VERSION_OF_ONE
+    fields: dict[str, Any] = {"version": version, **description.fields()}
     return json.dumps({**fields, "checksum": checksum_of(fields)}, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -174,6 +191,11 @@ def sync_directories(paths: Iterable[str]) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def is_of_backup(name: str) -> bool:
+    """True if a backup that is not finished may have a file of this name."""
+    return name in (MANIFEST, f".{DESCRIPTION}") or is_segment(name) or name.startswith((BLOCKS_PREFIX, STATE_PREFIX))
 
 
 def discard(target: str) -> None:

@@ -7,19 +7,17 @@ one shard, is refused: keys lie in the shard of their hash slot, so another numb
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 
 from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, decoded, encoded
 from crdtstream.runtime.tls.credentials import join_address
 from crdtstream.settings.config import Config, ConfigError
-from crdtstream.settings.sharding import SHARDS_FILE, elsewhere, own_host, port_of, replication_host
+from crdtstream.settings.sharding import SHARDS_FILE, elsewhere, numbers_in, own_host, port_of, replication_host
 from crdtstream.storage.checkpoint import MANIFEST
 from crdtstream.storage.disk import Disk, DiskError
 from crdtstream.storage.segment import is_segment
 
-OF_SHARD = re.compile(r"shard-[0-9]{3}")
 ANOTHER = "another number takes a new cluster in another --data, and crdtstream import"
 
 
@@ -74,10 +72,11 @@ def refuse_unfit(config: Config, present: RegionShards | None, names: list[str])
         raise ConfigError(
             f"the data directory {config.data} holds a region of one shard: start it without --shards; {ANOTHER}"
         )
-    elif any(OF_SHARD.fullmatch(name) for name in names):
+    elif numbers_in(names):
         raise ConfigError(
-            f"the data directory {config.data} holds shards, and no {SHARDS_FILE}: put the file back from a backup, or"
-            " from another machine of this region, where it is the same"
+            f"the data directory {config.data} holds shards, and no {SHARDS_FILE}: if a restore did not end, remove the"
+            " directory and restore again; otherwise put the file back from another machine of this region, where it"
+            " is the same"
         )
 
 

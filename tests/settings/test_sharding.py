@@ -11,9 +11,11 @@ from crdtstream.settings.sharding import (
     elsewhere,
     here,
     number_of,
+    numbers_in,
     numbers_of,
     of_shard,
     own_host,
+    ranges_of,
     replication_host,
 )
 from crdtstream.settings.validating import validate
@@ -26,13 +28,18 @@ TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
 def test_a_shard_has_a_directory_and_ports_of_its_own() -> None:
     config = replace(FOUR, data="d", backup_directory="b", tls_port=7000, bulk_port=7201, http_port=0, peers=("w:1",))
     shard = of_shard(config, 3)
-    assert (shard.data, shard.backup_directory) == ("d/shard-003", "b/shard-003")
+    assert (shard.data, shard.backup_directory) == ("d/shard-003", "b")
     assert (shard.port, shard.tls_port, shard.replication_port) == (6382, 7003, 16382)
     assert (shard.bulk_port, shard.http_port, shard.oci_port) == (7204, 0, None)
     assert number_of(shard) == 3
     assert shard.peers == ("w:1",)
     first = of_shard(replace(FOUR, data="d"), 0)
     assert (first.data, first.port, first.bulk_port, first.backup_directory) == ("d/shard-000", 6379, None, "")
+
+
+def test_numbers_as_text_and_back() -> None:
+    assert ranges_of([3, 0, 1, 6]) == "0-1,3,6" and numbers_of("0-1,3,6", 7, "shard") == [0, 1, 3, 6]
+    assert numbers_in(["shard-010", "shard-2", "shard-002", "shards.json", ".lock"]) == [2, 10]
 
 
 def test_a_region_of_one_is_shard_0() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from crdtstream.storage import backup as backup_module
 from crdtstream.storage.backup import (
     DESCRIPTION,
+    OF_SHARDS,
     VERSION,
     BackupError,
     Description,
@@ -49,6 +51,23 @@ def taken(data: Path, target: Path) -> Description:
     description = Description(1, "east", "shop", "strict", "1.a", 5, {"1.a": 3}, "d1", 7, "0.1.0", {}, files)
     write_description(str(target), description, directories)
     return description
+
+
+def test_a_region_of_one_shard_has_what_releases_before_shards_read(data: Path, tmp_path: Path) -> None:
+    description = taken(data, tmp_path / "one")
+    fields = json.loads(text_of(description))
+    assert fields["version"] == 1 and fields.keys().isdisjoint(OF_SHARDS)
+    of_three = replace(description, shard=1, shards=3, epoch=2)
+    fields = json.loads(text_of(of_three))
+    assert fields["version"] == VERSION and [fields[name] for name in OF_SHARDS] == [1, 3, 2]
+    (tmp_path / "one" / DESCRIPTION).write_text(text_of(of_three))
+    assert read_description(str(tmp_path / "one")) == of_three
+
+
+def test_new_directories_are_synced_up_to_one_that_was_there(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "one" / "two"
+    assert make_target(str(two)) == [str(two), str(one), str(tmp_path)]
+    assert make_target(str(two)) == [str(two), str(one)]
 
 
 def test_what_was_written_is_read(data: Path, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_data_of_a_region_of_one_shard_is_refused(config: Config, disk: RealDisk
 
 def test_shards_without_their_map_are_refused(config: Config, disk: RealDisk) -> None:
     (Path(config.data) / "shard-001").mkdir()
-    with pytest.raises(ConfigError, match=r"holds shards, and no shards\.json: put the file back"):
+    with pytest.raises(ConfigError, match=r"holds shards, and no shards\.json: if a restore"):
         found_or_follow(config, disk)
 
 
