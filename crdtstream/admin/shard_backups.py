@@ -26,9 +26,9 @@ from crdtstream.admin.backups import (
     code_of,
 )
 from crdtstream.admin.taking import ShardServer, request_backup
-from crdtstream.connections.shards import node_id_of, slot_ranges
+from crdtstream.connections.shards import node_id_of
 from crdtstream.observing.access import Access
-from crdtstream.protocols.hash_slots import hash_slot_of
+from crdtstream.protocols.hash_slots import shard_of
 from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, encoded
 from crdtstream.settings.config import ConfigError
 from crdtstream.settings.sharding import SHARDS_FILE, directory_of, numbers_in, numbers_of
@@ -215,8 +215,7 @@ def check_shard(row: ShardBackup, told: Told) -> None:
 def directory_with(directory: str, key: bytes) -> str:
     """The backup of the shard that has this key; raises BackupError."""
     rows = described(directory, None)
-    hash_slot = hash_slot_of(key)
-    row = next(row for row, (_, high) in zip(rows, slot_ranges(len(rows)), strict=True) if hash_slot <= high)
+    row = rows[shard_of(key, len(rows))]
     if row.description is None:
         raise BackupError(f"the key is one of shard {row.shard}: {row.problem}")
     return row.directory

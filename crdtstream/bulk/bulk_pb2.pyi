@@ -81,16 +81,24 @@ class Description(_message.Message):
     APPLIED_FIELD_NUMBER: _builtins.int
     DURABLE_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    SHARD_FIELD_NUMBER: _builtins.int
+    SHARDS_FIELD_NUMBER: _builtins.int
     cluster: _builtins.str
     region: _builtins.int
     name: _builtins.str
     origin: _builtins.int
     id_mode: _builtins.str
     version: _builtins.str
+    shard: _builtins.int
+    """Of a region of several shards: which one answers, and where the bulk port of each is, as HOST:PORT, without a host
+    if it is on the machine of this one. A stream is in one of them: others end a call for it with FAILED_PRECONDITION.
+    """
     @_builtins.property
     def applied(self) -> _containers.RepeatedCompositeFieldContainer[Global___VectorRow]: ...
     @_builtins.property
     def durable(self) -> _containers.RepeatedCompositeFieldContainer[Global___VectorRow]: ...
+    @_builtins.property
+    def shards(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -102,10 +110,12 @@ class Description(_message.Message):
         applied: _abc.Iterable[Global___VectorRow] | None = ...,
         durable: _abc.Iterable[Global___VectorRow] | None = ...,
         version: _builtins.str = ...,
+        shard: _builtins.int = ...,
+        shards: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "cluster", b"cluster", "durable", b"durable", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "region", b"region", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied", b"applied", "cluster", b"cluster", "durable", b"durable", "id_mode", b"id_mode", "name", b"name", "origin", b"origin", "region", b"region", "shard", b"shard", "shards", b"shards", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,7 +4,7 @@ A region of one shard has no map at all. The hash slots of a shard never change,
 higher epoch. A shard without any port is one whose address is not known: its hash slots are not served. One without a
 host is on the machine of this one, so a client is told the host at which it came here.
 
-Reference: `CLUSTER SLOTS` of Redis; the ranges are those of `redis-cli --cluster create`.
+Reference: `CLUSTER SLOTS` of Redis.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bisect import bisect_right
 from hashlib import sha1
 from typing import NamedTuple
 
-from crdtstream.protocols.hash_slots import HASH_SLOTS, hash_slot_of
+from crdtstream.protocols.hash_slots import HASH_SLOTS, hash_slot_of, slot_ranges
 
 
 class ShardAddress(NamedTuple):
@@ -72,12 +72,6 @@ class ShardMap:
             after = shard.high + 1
         assert after == HASH_SLOTS, f"the hash slots from {after} on belong to no shard"
         assert len({shard.node_id for shard in self.shards}) == len(self.shards), "two shards have the same node ID"
-
-
-def slot_ranges(count: int) -> list[tuple[int, int]]:
-    """The first and the last hash slot of each of so many shards: ranges as equal as can be, in order."""
-    ends = [(2 * (number + 1) * HASH_SLOTS + count) // (2 * count) - 1 for number in range(count)]
-    return list(zip([0, *[end + 1 for end in ends[:-1]]], ends, strict=True))
 
 
 def node_id_of(cluster: str, region: int, shard: int) -> str:

@@ -161,7 +161,7 @@ def _validate_ranges(config: Config) -> None:
     """Each port is the first of as many as there are shards."""
     listeners = listeners_of(config)
     for each in listeners:
-        if each.port == 0 and each.setting in ("port", "tls-port", "replication-port"):
+        if each.port == 0 and each.setting in ("port", "tls-port", "replication-port", "bulk-port"):
             raise ConfigError(f"{each.setting} 0 does not work with shards, which are reached at known ports: give one")
         if each.port + config.shards - 1 > PORT_MAX:
             raise ConfigError(f"{range_of(each, config.shards)} exceed {PORT_MAX}: give a lower one")

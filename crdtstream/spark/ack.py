@@ -19,11 +19,11 @@ from typing import Any
 from pyarrow import fs
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from crdtstream.spark.client import client_of
 from crdtstream.spark.losses import report
 from crdtstream.spark.offsets import Positions, from_json
 from crdtstream.spark.options import Options
 from crdtstream.spark.regions import BulkError
+from crdtstream.spark.sharded import client_of
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ applied only grows, so it is remembered, and requested again when it is not suff
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -77,6 +76,10 @@ class Advanced:
         self.entries = 0
         self.losses: list[Loss] = []
 
+    def join(self, other: Advanced) -> None:
+        self.entries += other.entries
+        self.losses += other.losses
+
     def add(self, positions: Positions, reply: bulk_pb2.Advanced) -> None:
         self.entries += reply.entries
         for each in reply.removed:
@@ -85,11 +88,13 @@ class Advanced:
 
 
 class BulkClient:
-    """The client of readers, writers and jobs; not for several threads at once."""
+    """The client of one shard of each region, of all that there is where regions have one; not for several threads at
+    once.
+    """
 
     def __init__(
         self,
-        endpoints: Sequence[str],
+        regions: Sequence[Region],
         preferred: str = "",
         database: int = 0,
         timeout_ms: int = 30_000,
@@ -98,7 +103,7 @@ class BulkClient:
         access: Access | None = None,
     ) -> None:
         self._access = access or Access(Options({}))
-        self.regions = [Region(address, self._access) for address in endpoints]
+        self.regions = list(regions)
         self.preferred = preferred
         self.database = database
         self.timeout_s = timeout_ms / 1000
@@ -150,12 +155,16 @@ class BulkClient:
                 region.record_failure(error)
 
     def _probe(self) -> None:
-        """Probe regions that are down, without waiting for them."""
+        """Probe regions that are down, without waiting for them, and follow shards that have moved."""
         for region in self.regions:
+            if region.reason and region.is_moved():
+                region.renew()
+                region.probe, region.probed_at = None, 0.0
             if region.reason and region.probe is None and time.monotonic() >= region.probed_at + PROBE_INTERVAL_S:
                 region.probed_at = time.monotonic()
                 region.renew()
                 region.probe = region.stub.Describe.future(bulk_pb2.DescribeRequest(), **self.short())
+                region.ask_others(self.short())
             elif region.probe is not None and region.probe.done():
                 if region.probe.exception() is None:
                     region.learn(region.probe.result())
@@ -259,6 +268,14 @@ class BulkClient:
         if not found:
             raise Stranded("no region returned its heads: " + "; ".join(f"{r.label}: {r.reason}" for r in regions))
         return found
+
+    def frontiers(self, streams: Iterable[str] = (), pattern: str = "") -> list[bulk_pb2.GroupFrontier]:
+        request = bulk_pb2.FrontiersRequest(
+            database=self.database,
+            streams=[stream_bytes(name) for name in streams],
+            pattern=stream_bytes(pattern),
+        )
+        return self.anywhere(lambda region: list(region.stub.Frontiers(request, **self.call())))
 
     def split(self, intervals: Sequence[bulk_pb2.Interval], entries: int, pieces: int = 0) -> list[bulk_pb2.SplitReply]:
         """Split each interval; several calls run at once."""
@@ -391,6 +408,7 @@ class BulkClient:
         return self.repeat(lambda: self._at_home(ask))
 
     def _at_home(self, ask: Callable[[Region], T]) -> T:
+        self._probe()
         region = self.home()
         try:
             return ask(region)
@@ -416,27 +434,3 @@ def furthest(regions: Sequence[Region], origin: int, seq: int) -> int:
 def position_of(stream: str, position: OffsetPosition) -> bulk_pb2.StreamPosition:
     rows = [bulk_pb2.VectorRow(origin=origin, seq=seq) for origin, seq in position.items()]
     return bulk_pb2.StreamPosition(stream=stream_bytes(stream), seqs=rows)
-
-
-_clients: dict[tuple[object, ...], BulkClient] = {}
-
-
-def client_of(options: Options) -> BulkClient:
-    """Return the client of this process for these options: what it knows of regions that are down serves the next task
-    too.
-    """
-    names = (
-        "endpoints",
-        "region",
-        "database",
-        "requestTimeoutMs",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
-    )
-    values = [options[name] for name in names]
-    access = Access(options)
-    key = (os.getpid(), *values, *access.key)
-    if key not in _clients:
-        endpoints, region, database, timeout_ms, retries, interval_ms = values
-        _clients[key] = BulkClient(endpoints, region or "", database, timeout_ms, retries, interval_ms, access)
-    return _clients[key]

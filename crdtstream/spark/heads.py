@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from crdtstream.bulk import bulk_pb2
-from crdtstream.spark.client import BulkClient
 from crdtstream.spark.offsets import OffsetPosition, Positions, stream_text
 from crdtstream.spark.options import EARLIEST, EARLIEST_SEQ, LATEST, LATEST_SEQ, Offsets, Options
+from crdtstream.spark.sharded import ShardedClient
 
 LEDGERS: Final = "crdtstream:published:"
 
@@ -62,7 +62,7 @@ def merge(answers: Iterable[Iterable[bulk_pb2.StreamHead]]) -> Heads:
 
 
 def ask(
-    client: BulkClient, options: Options, positions: Positions | None = None, before_ms: int | None = None
+    client: ShardedClient, options: Options, positions: Positions | None = None, before_ms: int | None = None
 ) -> Heads:
     """Return the heads of the selected streams. A pattern never includes the ledgers of sinks: a sink would feed
     itself.
@@ -77,7 +77,7 @@ def is_deleted(row: dict[int, Head]) -> bool:
     return bool(row) and all(head.deleted for head in row.values())
 
 
-def missing(client: BulkClient, heads: Heads, options: Options) -> list[str]:
+def missing(client: ShardedClient, heads: Heads, options: Options) -> list[str]:
     """Return the streams, or the pattern, that the options name and no region has heard of."""
     named = options["streams"] or ()
     if not named:

@@ -136,7 +136,12 @@ def seq_of(form: str, seq: object) -> int:
 MILLISECONDS: Final = at_least(1, 86_400_000)
 
 TABLE: Final = (
-    Option("endpoints", "", "HOST:PORT of the bulk port of each region, separated by commas; required", addresses),
+    Option(
+        "endpoints",
+        "",
+        "HOST:PORT of the bulk port of each region, or of its shard 0, separated by commas; required",
+        addresses,
+    ),
     Option(
         "region",
         "",

@@ -1,8 +1,8 @@
 """Plans tasks from positions; pure except for the calls that split intervals.
 
-A task is a list of intervals, read in order: over the tasks, streams, then origins, then seqs ascend, so the entries of
-each origin in a stream stay in order within a task and from one task to the next. A batch that is planned again after a
-crash has the same tasks: the plan depends only on the positions and the entries between them.
+A task is a list of intervals, read in order: over the tasks, shards, then streams, then origins, then seqs ascend, so
+the entries of each origin in a stream stay in order within a task and from one task to the next. A batch that is
+planned again after a crash has the same tasks: the plan depends only on the positions and the entries between them.
 
 The number of entries between two positions is estimated from seqs, which other streams share, until `Split` counts it.
 """
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from crdtstream.bulk import bulk_pb2
-from crdtstream.spark.client import BulkClient
 from crdtstream.spark.heads import Head, Heads
 from crdtstream.spark.losses import Loss
 from crdtstream.spark.offsets import Positions, stream_bytes, stream_text
+from crdtstream.spark.sharded import ShardedClient
 
 # A task costs Spark 28 ms, the time to read 50,000 entries; repeating a task should not cost many seconds.
 ENTRIES_MIN: Final = 50_000
@@ -68,7 +68,7 @@ def losses(wanted: Iterable[bulk_pb2.Interval], heads: Heads, seen: Positions | 
 
 
 def tasks(
-    client: BulkClient, wanted: Sequence[bulk_pb2.Interval], heads: Heads, least: int, most: int
+    client: ShardedClient, wanted: Sequence[bulk_pb2.Interval], heads: Heads, least: int, most: int
 ) -> list[list[bulk_pb2.Interval]]:
     """Distribute the intervals over tasks, of which there are never more than entries; `least` and `most` bound their
     number, 0 for no bound.
@@ -101,7 +101,7 @@ def count_of(total: int, least: int, most: int) -> int:
     return min(wanted, most) if most else wanted
 
 
-def cut(client: BulkClient, wanted: Sequence[bulk_pb2.Interval], heads: Heads, size: int) -> list[ReadTask]:
+def cut(client: ShardedClient, wanted: Sequence[bulk_pb2.Interval], heads: Heads, size: int) -> list[ReadTask]:
     """Cut pieces of at most `size` entries. Intervals that are not counted share the rest of the estimate by width."""
     counted = [index for index, each in enumerate(wanted) if worth_counting(each, heads, size, len(wanted))]
     replies = client.split([wanted[index] for index in counted], size)
@@ -152,7 +152,7 @@ def packed(pieces: Sequence[ReadTask], count: int) -> list[list[bulk_pb2.Interva
     return list(groups.values())
 
 
-def limited(client: BulkClient, start: Positions, end: Positions, heads: Heads, limit: int) -> Positions:
+def limited(client: ShardedClient, start: Positions, end: Positions, heads: Heads, limit: int) -> Positions:
     """Return the position that `limit` entries reach from `start` towards `end`, shared fairly by streams and origins.
 
     An interval with fewer entries than a fair share is taken whole; the others share the rest. At most about `CUTS_MAX`
@@ -216,6 +216,6 @@ def even(given: list[int], many: Sequence[int], left: int) -> list[int]:
     return given
 
 
-def first_cut(client: BulkClient, interval: bulk_pb2.Interval, entries: int) -> int:
+def first_cut(client: ShardedClient, interval: bulk_pb2.Interval, entries: int) -> int:
     """Return the seq that this many entries of the interval reach; `pieces_max` 2 keeps the reply short."""
     return client.split([interval], entries, 2)[0].through[0]

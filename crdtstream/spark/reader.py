@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from crdtstream.bulk import bulk_pb2
 from crdtstream.spark import heads as heads_of
 from crdtstream.spark import plan
-from crdtstream.spark.client import BulkClient, BulkMessage, client_of
+from crdtstream.spark.client import BulkMessage
 from crdtstream.spark.columns import Decoder, columns_of
 from crdtstream.spark.entries import runs
 from crdtstream.spark.heads import Heads
@@ -40,6 +40,7 @@ from crdtstream.spark.offsets import (
 )
 from crdtstream.spark.options import EARLIEST, LATEST, Options
 from crdtstream.spark.regions import BulkError
+from crdtstream.spark.sharded import ShardedClient, client_of
 
 # Discovery takes at most one part in this many of the time of an idle query, however many streams there are.
 KEPT_LONGER: Final = 5
@@ -74,14 +75,14 @@ class Reading:
         )
 
     @property
-    def client(self) -> BulkClient:
+    def client(self) -> ShardedClient:
         return client_of(self.options)
 
     def ask(self, positions: Positions | None = None) -> Heads:
         return heads_of.ask(self.client, self.options, positions)
 
     def tasks(self, start: Positions, end: Positions, heads: Heads, seen: Positions | None = None) -> list[Task]:
-        wanted = plan.intervals(start, end)
+        wanted = self.client.by_shard(plan.intervals(start, end))
         self.report(plan.losses(wanted, heads, seen))
         least, most = self.options["minPartitions"] or 0, self.options["maxPartitions"] or 0
         return [Task(each) for each in plan.tasks(self.client, wanted, heads, least, most)] if wanted else []
@@ -92,9 +93,8 @@ class Reading:
     def check_origins(self, positions: Positions) -> None:
         """Report positions in what no region has any more: all of them have lost their disks, or are other ones."""
         known = self.client.applied()
-        named = {origin for position in positions.values() for origin, seq in position.items() if seq > 0}
-        named = {origin for origin in named if not known.get(origin)} - self.unknown
-        unknown = self.client.unknown(named) if named else []
+        named = {stream: self.unheard(position, known) for stream, position in positions.items()}
+        unknown = self.client.unknown({stream: position for stream, position in named.items() if position})
         if not unknown:
             return
         self.unknown.update(unknown)
@@ -110,6 +110,14 @@ class Reading:
         if self.options["failOnDataLoss"]:
             raise DataLoss(f"{what}. Begin with a new checkpoint, or set failOnDataLoss to false to read what is there")
         log.warning("%s", what)
+
+    def unheard(self, position: OffsetPosition, known: OffsetPosition) -> OffsetPosition:
+        """The part of the position in what was not reported, and no region is known to have."""
+        return {
+            origin: seq
+            for origin, seq in position.items()
+            if seq > 0 and not known.get(origin) and origin not in self.unknown
+        }
 
     def check_streams(self, heads: Heads) -> None:
         """Report streams that do not exist: a misspelt name reads nothing."""

@@ -6,6 +6,7 @@ A region that does not answer is *down*, with a reason, until it answers a probe
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import grpc
@@ -40,12 +41,41 @@ class Stranded(BulkError):
     """A `BulkError` after which a retry may succeed."""
 
 
-class Region:
-    """The bulk port at one address, and what is known about the region behind it."""
+class ShardPlaces:
+    """Where the bulk ports of the shards of a region are: as one of them said last, or else beside that of shard 0."""
 
-    def __init__(self, address: str, access: Access) -> None:
-        self.address = address
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self._addresses: list[str] = []
+        self._asked = 0
+
+    def address_of(self, shard: int) -> str:
+        if shard < len(self._addresses):
+            return self._addresses[shard]
+        host, _, port = self.endpoint.rpartition(":")
+        return f"{host}:{int(port) + shard}" if shard else self.endpoint
+
+    def learn(self, shards: Sequence[str], asked: str) -> None:
+        """What the shard at the address `asked` said; one without a host is on the machine of that shard."""
+        host = asked.rpartition(":")[0]
+        self._addresses = [f"{host}{each}" if each.startswith(":") else each for each in shards]
+
+    def other(self, address: str) -> str:
+        """Where to ask what became of the shard at this address: another one each time."""
+        others = [each for each in dict.fromkeys([*self._addresses, self.endpoint]) if each != address]
+        self._asked += 1
+        return others[self._asked % len(others)] if others else address
+
+
+class Region:
+    """The bulk port of a region, or of one of its shards, and what is known about what is behind it."""
+
+    def __init__(self, access: Access, places: ShardPlaces, shard: int = 0) -> None:
         self._access = access
+        self._places = places
+        self.shard = shard
+        # How many the region has.
+        self.shards = 1
         self._open()
         self.number = 0
         self.name = ""
@@ -57,14 +87,32 @@ class Region:
     def _open(self) -> None:
         # Before the content: what changes in between is noticed the next time.
         self._stamp = self._access.stamp()
+        self.address = self._places.address_of(self.shard)
         self.channel = self._access.channel(self.address)
         self.stub = bulk_pb2_grpc.BulkStub(self.channel)
 
     def renew(self) -> None:
-        """Use the TLS files as they are now, if they have changed; calls that run end."""
-        if self._access.stamp() != self._stamp:
+        """Use the TLS files as they are now, if they have changed, and where the shard is; calls that run end."""
+        if self._access.stamp() != self._stamp or self.is_moved():
             self.channel.close()
             self._open()
+
+    def is_moved(self) -> bool:
+        return self.address != self._places.address_of(self.shard)
+
+    def ask_others(self, call: Mapping[str, Any]) -> None:
+        """Ask another shard of the region where this one is by now, without waiting."""
+        if self.shards == 1:
+            return
+        other = self._places.other(self.address)
+        channel = self._access.channel(other)
+
+        def learn(reply: Any) -> None:
+            if reply.exception() is None and reply.result().shards:
+                self._places.learn(reply.result().shards, other)
+            channel.close()
+
+        bulk_pb2_grpc.BulkStub(channel).Describe.future(bulk_pb2.DescribeRequest(), **call).add_done_callback(learn)
 
     @property
     def label(self) -> str:
@@ -73,6 +121,12 @@ class Region:
     def learn(self, description: bulk_pb2.Description) -> None:
         self.number, self.name, self.reason = description.region, description.name, ""
         self.applied = {row.origin: row.seq for row in description.applied}
+        self.shards = len(description.shards) or 1
+        if description.shards:
+            self._places.learn(description.shards, self.address)
+        if description.shard != self.shard:
+            self.applied = {}
+            self.reason = f"it is shard {description.shard}, not {self.shard}: name the bulk port of shard 0"
 
     def record_failure(self, error: grpc.RpcError) -> None:
         """Record that the region is down, or only that it could not answer this call."""

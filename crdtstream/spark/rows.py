@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crdtstream.bulk import bulk_pb2
+from crdtstream.protocols.hash_slots import shard_of
 from crdtstream.spark.columns import BEFORE_FIELDS, METADATA
 
 MESSAGE_BYTES: Final = 1 << 20
@@ -88,6 +89,18 @@ def messages(batch: Any, target: RowTarget) -> Iterator[bulk_pb2.Rows]:
             skip_lower_ids=target.skip_lower_ids,
         )
         low = high
+
+
+def messages_by_shard(batch: Any, target: RowTarget, shards: int) -> Iterator[tuple[int, bulk_pb2.Rows]]:
+    """Yield the number of a shard, of so many, and rows for it; the rows of a stream keep their order."""
+    if shards == 1 or batch.num_rows == 0:
+        yield from ((0, message) for message in messages(batch, target))
+        return
+    streams, stream_of = streams_of(batch, batch.schema.names, target)
+    numbers = np.array([shard_of(stream, shards) for stream in streams])[stream_of]
+    for shard in np.unique(numbers):
+        part = batch.filter(pa.array(numbers == shard))
+        yield from ((int(shard), message) for message in messages(part, target))
 
 
 def streams_of(batch: Any, names: list[str], target: RowTarget) -> tuple[list[bytes], Array]:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark import TaskContext
@@ -20,10 +21,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from crdtstream.bulk import bulk_pb2
-from crdtstream.spark.client import BulkClient, client_of
+from crdtstream.spark.client import BulkClient
 from crdtstream.spark.options import EXACTLY_ONCE, OptionError, Options
 from crdtstream.spark.regions import BulkError
-from crdtstream.spark.rows import RowTarget, check_columns, check_types, messages
+from crdtstream.spark.rows import RowTarget, check_columns, check_types, messages_by_shard
+from crdtstream.spark.sharded import ShardedClient, client_of
 
 # Bytes held until the region has answered, so that a call can be repeated.
 CALL_BYTES: Final = 16 << 20
@@ -40,7 +42,8 @@ class WrittenPartition(WriterCommitMessage):
     application: str
     batch: int
     rows: int = 0
-    stage: str = ""
+    # By shard.
+    stages: dict[int, str] = field(default_factory=dict)
 
 
 class StreamSink:
@@ -55,7 +58,7 @@ class StreamSink:
         check_types(to_arrow_schema(schema, timezone="UTC"))
 
     @property
-    def client(self) -> BulkClient:
+    def client(self) -> ShardedClient:
         return client_of(self.options)
 
     @property
@@ -63,25 +66,27 @@ class StreamSink:
         return bool(self.options["delivery"] == EXACTLY_ONCE)
 
     def write(self, batches: Iterator[Any], written: WrittenPartition) -> WrittenPartition:
-        rows = (message for batch in batches for message in messages(batch, self.target))
-        for call in [list(rows)] if self.staged else calls(rows):
-            written.rows += sum(message.count for message in call)
-            if not self.staged:
-                self.client.write(call)
-            elif call:
-                written.stage = self.stage(call, written)
+        client = self.client
+        rows = (message for batch in batches for message in messages_by_shard(batch, self.target, len(client.shards)))
+        for shard, call in calls(rows, 0 if self.staged else CALL_BYTES):
+            count = sum(message.count for message in call)
+            written.rows += count
+            if self.staged:
+                written.stages[shard] = self.stage(client.shards[shard], call, count, written)
+            else:
+                client.shards[shard].write(call)
         return written
 
-    def stage(self, call: list[bulk_pb2.Rows], written: WrittenPartition) -> str:
+    def stage(self, client: BulkClient, call: list[bulk_pb2.Rows], count: int, written: WrittenPartition) -> str:
         """Stage the rows, which are held until the region has all of them, so that a call without a reply can be
         repeated.
         """
         first = bulk_pb2.StagedRows(
             application=written.application, batch=written.batch, partition=written.partition, rows=call[0]
         )
-        staged = self.client.stage([first, *(bulk_pb2.StagedRows(rows=rows) for rows in call[1:])])
-        if staged.rows != written.rows:
-            raise BulkError(f"{written.rows} rows were staged, but the region has {staged.rows}: run the task again")
+        staged = client.stage([first, *(bulk_pb2.StagedRows(rows=rows) for rows in call[1:])])
+        if staged.rows != count:
+            raise BulkError(f"{count} rows were staged, but the region has {staged.rows}: run the task again")
         return staged.stage
 
     def commit(self, tasks: Sequence[WriterCommitMessage | None]) -> bool:
@@ -89,11 +94,11 @@ class StreamSink:
         written = sorted(
             (task for task in tasks if isinstance(task, WrittenPartition)), key=lambda task: task.partition
         )
-        stages = [task.stage for task in written if task.stage]
-        if stages:
+        shards = range(len(self.client.shards))
+        stages = [[task.stages[shard] for task in written if shard in task.stages] for shard in shards]
+        if any(stages):
             application, batch = written[0].application, written[0].batch
-            published = self.client.publish(application, batch, stages, self.options["skipPublished"])
-            if published.repeated:
+            if self.client.publish(application, batch, stages, self.options["skipPublished"]):
                 rows = sum(task.rows for task in written)
                 log.warning(
                     "batch %d of %s, or a later one, was published before: its %d rows are left out",
@@ -101,7 +106,7 @@ class StreamSink:
                     application,
                     rows,
                 )
-        return bool(stages)
+        return any(stages)
 
     def forget(self, application: str, batch: int) -> None:
         """Drop the ledger; if the region does not answer, a stream with one entry remains."""
@@ -119,17 +124,17 @@ class StreamSink:
                 log.warning("stages of batch %d of %s were not discarded: %s", batch, application, error)
 
 
-def calls(rows: Iterator[bulk_pb2.Rows]) -> Iterator[list[bulk_pb2.Rows]]:
-    held: list[bulk_pb2.Rows] = []
-    size = 0
-    for message in rows:
-        held.append(message)
-        size += len(message.data)
-        if size >= CALL_BYTES:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+def calls(rows: Iterable[tuple[int, bulk_pb2.Rows]], size: int) -> Iterator[tuple[int, list[bulk_pb2.Rows]]]:
+    """Yield shard and messages of each call, of about this many bytes; one for each shard if the size is 0."""
+    held: dict[int, list[bulk_pb2.Rows]] = defaultdict(list)
+    sizes: dict[int, int] = defaultdict(int)
+    for shard, message in rows:
+        held[shard].append(message)
+        sizes[shard] += len(message.data)
+        if size and sizes[shard] >= size:
+            yield shard, held.pop(shard)
+            del sizes[shard]
+    yield from sorted(held.items())
 
 
 def context() -> TaskContext:

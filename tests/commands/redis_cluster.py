@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from crdtstream.connections.shards import Shard, ShardAddress, ShardMap, slot_ranges
+from crdtstream.connections.shards import Shard, ShardAddress, ShardMap
 from crdtstream.processes.ports import free_port
+from crdtstream.protocols.hash_slots import slot_ranges
 from tests.commands.harness import DEADLINE_S, Connection, Region, redis_server
 
 SHARDS = 3

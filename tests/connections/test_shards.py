@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.connections.shards import ShardAddress, ShardMap, map_of, node_id_of, slot_ranges
-from crdtstream.protocols.hash_slots import HASH_SLOTS, hash_slot_of
+from crdtstream.connections.shards import ShardAddress, ShardMap, map_of, node_id_of
+from crdtstream.protocols.hash_slots import HASH_SLOTS, hash_slot_of, slot_ranges
 
 SHARDS_MAX = 1000
 

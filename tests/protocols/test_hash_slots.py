@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.protocols.hash_slots import HASH_SLOTS, hash_slot_of
+from crdtstream.protocols.hash_slots import HASH_SLOTS, hash_slot_of, shard_of, slot_ranges
 
 XMODEM = 0x1021
 
@@ -53,3 +53,9 @@ def test_only_a_tag_counts(key: bytes, tag: bytes) -> None:
 @given(st.lists(st.sampled_from([b"{", b"}", b"a", b"\0", b"\xff"])).map(b"".join) | st.binary())
 def test_every_key_is_as_defined(key: bytes) -> None:
     assert hash_slot_of(key) == slot_by_definition(tag_by_definition(key))
+
+
+@given(st.binary(max_size=8), st.integers(1, 1000))
+def test_a_key_is_in_the_shard_whose_range_has_its_hash_slot(key: bytes, count: int) -> None:
+    low, high = slot_ranges(count)[shard_of(key, count)]
+    assert low <= hash_slot_of(key) <= high

@@ -86,7 +86,7 @@ def test_where_the_shards_here_are_reached(settings: dict[str, object], host: st
     [
         {"shards": 1},
         {"shards": 1000, "port": 10000, "replication_port": 11000},
-        {"bulk_port": 0, "http_port": 0},
+        {"bulk_port": 7201, "http_port": 0},
         {"tls_port": 6383, **TLS},
         {"port": 0, "tls_port": 6383, **TLS},
         {"shard": "1-3", "announce": ("0=a:6379",)},
@@ -110,6 +110,7 @@ def test_what_works_passes(settings: dict[str, object]) -> None:
         ({"oci_port": 7301}, "oci-port does not work with more than one shard yet"),
         ({"port": 0}, "port 0 does not work with shards"),
         ({"replication_port": 0}, "replication-port 0 does not work with shards"),
+        ({"bulk_port": 0}, "bulk-port 0 does not work with shards"),
         ({"port": 65533}, "the ports 65533 to 65536 exceed 65535"),
         ({"http_port": 6382}, "the ports 6379 to 6382 and the http-ports 6382 to 6385 overlap"),
         ({"bulk_port": 16376}, "the replication-ports 16379 to 16382 and the bulk-ports 16376 to 16379 overlap"),

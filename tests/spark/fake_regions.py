@@ -72,6 +72,9 @@ class FakeRegion(bulk_pb2_grpc.BulkServicer):
         self.world = world
         self.number = number
         self.name = f"region{number}"
+        # Of a region of several shards: which one this is, and where all of them are.
+        self.shard = 0
+        self.places: list[str] = []
         self.origin = number + ((0xAB00 + number) << 8)
         self.applied: dict[int, int] = {}
         self.trimmed: dict[tuple[bytes, int], int] = {}
@@ -177,7 +180,14 @@ class FakeRegion(bulk_pb2_grpc.BulkServicer):
         self.enter("Describe", context)
         rows = [bulk_pb2.VectorRow(origin=origin, seq=seq) for origin, seq in self.applied.items()]
         return bulk_pb2.Description(
-            cluster="c", region=self.number, name=self.name, origin=self.origin, applied=rows, durable=rows
+            cluster="c",
+            region=self.number,
+            name=self.name,
+            origin=self.origin,
+            applied=rows,
+            durable=rows,
+            shard=self.shard,
+            shards=self.places,
         )
 
     def Heads(self, request: Any, context: Any) -> Iterator[bulk_pb2.StreamHead]:

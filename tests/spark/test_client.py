@@ -20,6 +20,7 @@ from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import Options
 from crdtstream.spark.reader import BatchReader, BulkStreamReader
 from crdtstream.spark.regions import BulkError
+from crdtstream.spark.sharded import client_of
 from crdtstream.spark.writer import BatchWriter
 from tests.running_region import config_of, running
 from tests.runtime.speakers import certificate, needs_openssl
@@ -106,11 +107,7 @@ def check_group(options: dict[str, str]) -> None:
 
 
 def frontiers(options: dict[str, str]) -> list[Any]:
-    from crdtstream.bulk import bulk_pb2
-    from crdtstream.spark.client import client_of
-
-    client = client_of(Options(options))
-    return list(client.regions[0].stub.Frontiers(bulk_pb2.FrontiersRequest(streams=[b"s"]), **client.call()))
+    return list(client_of(Options(options)).frontiers(["s"], ""))
 
 
 def check_loss(options: dict[str, str]) -> None:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crdtstream.bulk.bulk_pb2 import Interval, SplitReply
-from crdtstream.spark.client import BulkClient
 from crdtstream.spark.heads import Head
 from crdtstream.spark.losses import Loss
 from crdtstream.spark.plan import CUTS_MAX, ReadTask, count_of, estimate, intervals, losses, packed, shares, tasks
+from crdtstream.spark.sharded import ShardedClient
 
 counts = st.lists(st.integers(0, 50), max_size=100)
 
@@ -74,7 +74,7 @@ def planned(counts: dict[bytes, int], least: int = 0, most: int = 0) -> tuple[li
     wanted = [Interval(stream=name, origin=1, through=total) for name in sorted(counts)]
     heads = {name.decode(): {1: Head(length=count)} for name, count in counts.items()}
     client = Counting(counts)
-    groups = tasks(cast(BulkClient, client), wanted, heads, least, most)
+    groups = tasks(cast(ShardedClient, client), wanted, heads, least, most)
     sizes = []
     for group in groups:
         low = [max(each.after, total - counts[each.stream]) for each in group]

@@ -14,10 +14,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.settings.config import Limits
-from crdtstream.spark.client import BulkClient
 from crdtstream.spark.losses import DataLoss
 from crdtstream.spark.options import Options
 from crdtstream.spark.reader import BatchReader, BulkStreamReader
+from crdtstream.spark.sharded import ShardedClient
 from tests.bulk.columns import entries_of, message_of
 from tests.running_region import until
 from tests.runtime.bulk_ports import SMALL, Port, rows, serving
@@ -208,7 +208,7 @@ async def test_a_read_says_what_was_removed_while_it_ran(tmp_path: Path) -> None
     """Messages are small, and the client is slow: the rest is trimmed after the first one."""
     async with serving(tmp_path) as port:
         written = await port.write(message_of(rows(3_000)))
-        client = BulkClient([port.region.loop._addresses["bulk"]])
+        client = ShardedClient(Options({"endpoints": port.region.loop._addresses["bulk"]}))
         interval = bulk.Interval(stream=b"s", origin=written.origin, after=0, through=written.last_seq)
         removed: list[int] = []
         entries: list[Any] = []

@@ -34,6 +34,7 @@ from crdtstream.bulk.rows import SLICE_BYTES, EntryRows, identify, place, rows_o
 from crdtstream.bulk.writing import Added, add_slice
 from crdtstream.connections.admission import NOT_ADMITTED
 from crdtstream.connections.context import CommandError, Context
+from crdtstream.connections.shards import ShardMap
 from crdtstream.core.effects import Key
 from crdtstream.core.values.causality import VersionVector
 from crdtstream.runtime.slices import Result
@@ -395,7 +396,20 @@ def described(region: Context) -> bulk.Description:
         applied=vector_rows(applied.vector),
         durable=vector_rows(region.cluster.neighbours.durable()),
         version=__version__,
+        shard=0 if region.shards is None else region.shards.own,
+        shards=[] if region.shards is None else bulk_places(region.shards, config.bulk_port or 0),
     )
+
+
+def bulk_places(shards: ShardMap, own_port: int) -> list[str]:
+    """HOST:PORT of the bulk port of each shard, without a host on this machine."""
+    here = shards.own_shard().address.host
+    hosts = ["" if shard.address.host == here else join_host(shard.address.host) for shard in shards.shards]
+    return [f"{host}:{own_port - shards.own + number}" for number, host in enumerate(hosts)]
+
+
+def join_host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def head_message(head: OriginHead) -> bulk.OriginHead:

@@ -124,7 +124,8 @@ class AuditReport:
     def _differing_entries(self, streams: list[str], done: Audited) -> dict[EntryPlace, HeldBy]:
         if not streams or not self._cut:
             return {}
-        sums = self._each_region(whole(streams, {}), whole(streams, self._cut), bucket_sums)
+        through = {stream: self._regions.part_of(self._cut, stream) for stream in streams}
+        sums = self._each_region({stream: {} for stream in streams}, through, bucket_sums)
         sums.persist()
         try:
             done.entries = sums.agg(f.sum("entries")).first()[0] or 0
@@ -149,7 +150,7 @@ class AuditReport:
             after[stream][origin], through[stream][origin] = low, min(high, self._cut[origin])
         # Origins without a difference get an empty span.
         for stream, position in after.items():
-            for origin, seq in self._cut.items():
+            for origin, seq in self._regions.part_of(self._cut, stream).items():
                 position.setdefault(origin, seq)
                 through[stream].setdefault(origin, seq)
         rows = self._each_region(after, through, lambda entries: entries.select("region", *PLACE, text_of_entry()))
@@ -200,10 +201,6 @@ class AuditReport:
 
 
 PLACE = ("stream", "origin", "seq")
-
-
-def whole(streams: Iterable[str], position: OffsetPosition) -> Positions:
-    return dict.fromkeys(streams, position)
 
 
 def checksum() -> Column:

@@ -7,11 +7,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from crdtstream.bulk.bulk_pb2 import FrontiersRequest
-from crdtstream.spark.client import BulkClient, client_of
 from crdtstream.spark.offsets import OffsetPosition, merged, origin_text, stream_bytes, stream_text
 from crdtstream.spark.options import Options
-from crdtstream.spark.regions import Region
+from crdtstream.spark.sharded import ShardedClient, client_of
 
 POLL_S = 0.1
 
@@ -35,20 +33,33 @@ class AuditedRegions:
         self._streams: tuple[str, ...] = parsed["streams"] or ()
         self._pattern: str = parsed["streamsPattern"] or ""
         self._clients = [client_of(Options({**options, "endpoints": endpoint})) for endpoint in self.endpoints]
-        self.names = [f"{self._described(client).name or client.regions[0].number}" for client in self._clients]
+        self._require_alike()
+        self.applied()
+        self.names = [client.name for client in self._clients]
+
+    def _require_alike(self) -> None:
+        counts = [len(client.shards) for client in self._clients]
+        if len(set(counts)) > 1:
+            raise AuditError(
+                f"the regions have {', '.join(map(str, counts))} shards, so they are not of one cluster: name those of"
+                " one"
+            )
 
     def applied(self) -> list[OffsetPosition]:
         """Return what each region has applied now."""
-        return [self._described(client).applied for client in self._clients]
-
-    def _described(self, client: BulkClient) -> Region:
-        return client.repeat(client.live)[0]
+        return [client.ask_applied() for client in self._clients]
 
     def cut(self) -> OffsetPosition:
         """Return a vector that all regions have passed."""
         vectors = self.applied()
         shared = set(vectors[0]).intersection(*vectors[1:])
         return {origin: min(vector[origin] for vector in vectors) for origin in sorted(shared)}
+
+    def part_of(self, cut: OffsetPosition, stream: str) -> OffsetPosition:
+        """The part of a cut that is about this stream: origins of other shards have none of its entries."""
+        client = self._clients[0].of(stream_bytes(stream))
+        known = client.applied()
+        return {origin: seq for origin, seq in cut.items() if origin in known}
 
     def await_each_other(self, timeout_s: float) -> None:
         """Wait until each region has applied everything that the others had applied at the time of this call."""
@@ -85,15 +96,9 @@ class AuditedRegions:
         """Return for each region what its groups have acknowledged of each origin, limited to the cut."""
         return [self._frontiers(client, cut) for client in self._clients]
 
-    def _frontiers(self, client: BulkClient, cut: OffsetPosition) -> dict[GroupFrontier, int]:
-        request = FrontiersRequest(
-            database=client.database,
-            streams=[stream_bytes(name) for name in self._streams],
-            pattern=stream_bytes(self._pattern),
-        )
-        rows = client.anywhere(lambda region: list(region.stub.Frontiers(request, **client.call())))
+    def _frontiers(self, client: ShardedClient, cut: OffsetPosition) -> dict[GroupFrontier, int]:
         found: dict[GroupFrontier, int] = {}
-        for row in rows:
+        for row in client.frontiers(self._streams, self._pattern):
             stream, group = stream_text(row.stream), stream_text(row.group)
             found[stream, group, 0] = 0
             for each in row.acknowledged:

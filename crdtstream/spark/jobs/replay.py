@@ -18,10 +18,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from crdtstream.spark.client import client_of
 from crdtstream.spark.jobs.report import read_archive
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import Options
+from crdtstream.spark.sharded import client_of
 
 WINDOW_S = 1.0
 
@@ -103,9 +103,7 @@ def refuse_own(spark: SparkSession, directory: str, options: Mapping[str, str]) 
     archived = {row["origin"] for row in read_archive(spark, directory).select("origin").distinct().collect()}
     parsed = Options(options)
     parsed.need("endpoints")
-    client = client_of(parsed)
-    client.repeat(client.live)
-    shared = sorted(archived.intersection(map(origin_text, client.applied())))
+    shared = sorted(archived.intersection(map(origin_text, client_of(parsed).ask_applied())))
     if shared:
         raise OwnArchive(
             f"{directory} is an archive of the cluster at {', '.join(parsed['endpoints'])}, which knows origin"

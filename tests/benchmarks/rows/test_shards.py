@@ -9,8 +9,7 @@ from benchmarks.bench import Bench, find_node
 from benchmarks.rows.shards import adds_of, sharded
 from benchmarks.scale import SMALLEST
 from benchmarks.slot_servers import SlotServers, keys_in
-from crdtstream.connections.shards import slot_ranges
-from crdtstream.protocols.hash_slots import hash_slot_of
+from crdtstream.protocols.hash_slots import hash_slot_of, slot_ranges
 
 
 def test_keys_lie_in_the_shard_that_was_asked_for() -> None:

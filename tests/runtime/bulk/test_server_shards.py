@@ -8,6 +8,7 @@ import grpc.aio
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.connections.shards import ShardAddress, map_of
+from crdtstream.runtime.bulk.calls import bulk_places
 from tests.bulk.columns import message_of
 from tests.running_region import DEADLINE_S
 from tests.runtime.bulk_ports import Port, refused, rows, serving
@@ -18,9 +19,9 @@ ELSEWHERE = "shard 1 of this region serves the stream b'a': ask its bulk port, w
 PRECONDITION = grpc.StatusCode.FAILED_PRECONDITION
 
 
-def become_a_shard(port: Port) -> None:
+def become_a_shard(port: Port, number: int = 0) -> None:
     addresses = [ShardAddress("127.0.0.1", 7000, 0), ShardAddress("127.0.0.1", 7001, 0)]
-    port.region.loop.node.follow_shards(map_of("c", 1, 0, addresses, 1))
+    port.region.loop.node.follow_shards(map_of("c", 1, number, addresses, 1))
 
 
 def rows_for(name: bytes, database: int = 0) -> bulk.Rows:
@@ -29,6 +30,20 @@ def rows_for(name: bytes, database: int = 0) -> bulk.Rows:
     message.streams.append(name)
     message.database = database
     return message
+
+
+def test_the_bulk_port_of_each_shard_is_beside_that_of_the_first_on_its_machine() -> None:
+    addresses = [ShardAddress(host, 7000, 0) for host in ("a", "a", "b", "::1")]
+    assert bulk_places(map_of("c", 1, 1, addresses, 1), 7202) == [":7201", ":7202", "b:7203", "[::1]:7204"]
+
+
+async def test_a_shard_says_which_it_is_and_where_the_others_are(tmp_path: Path) -> None:
+    async with serving(tmp_path) as port:
+        alone = await port.stub.Describe(bulk.DescribeRequest(), timeout=DEADLINE_S)
+        assert (alone.shard, list(alone.shards)) == (0, [])
+        become_a_shard(port, 1)
+        found = await port.stub.Describe(bulk.DescribeRequest(), timeout=DEADLINE_S)
+        assert found.shard == 1 and len(found.shards) == 2
 
 
 async def test_own_streams_are_written_and_read(tmp_path: Path) -> None:
