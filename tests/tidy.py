@@ -70,7 +70,7 @@ FILES_OF_SETTINGS = frozenset(
 # processes sees not even these: a command line, a log, and what redis-py returns; nor do texts that others play.
 CLIENTS: dict[str, frozenset[str]] = {
     "spark": frozenset({"bulk", "protocols"}),
-    "observing": frozenset(),
+    "observing": frozenset({"protocols"}),
     "processes": frozenset(),
     "scenarios": frozenset(),
     "migration": frozenset(),

@@ -7,13 +7,12 @@ leave was rejected, 3 a region did not answer. `xrange` compares every entry of 
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 from rich.progress import Progress
 
-from crdtstream.admin import leaving
 from crdtstream.admin.access import (
     AuthorityOption,
     CertificateOption,
@@ -23,21 +22,23 @@ from crdtstream.admin.access import (
     node_problem,
     password_of,
 )
+from crdtstream.admin.changing import evict, leave, start_over
 from crdtstream.admin.comparison import (
     AGREE,
     ComparisonRow,
     RegionComparison,
     compare,
+    joined,
     named_rows,
     text_of,
 )
 from crdtstream.admin.differences import diff
 from crdtstream.admin.group import AdminGroup, use_profile
 from crdtstream.admin.groups import groups
-from crdtstream.admin.output import REFUSED, finish
+from crdtstream.admin.output import finish, over_shards
 from crdtstream.admin.peers import table_of_members, table_of_peers
 from crdtstream.admin.ranges import compare_range
-from crdtstream.admin.regions import TIMEOUT_S, Regions
+from crdtstream.admin.regions import TIMEOUT_S, Counterparts
 from crdtstream.admin.screen import screen
 from crdtstream.admin.settings import AdminSettings, state
 from crdtstream.admin.users import acl
@@ -53,6 +54,9 @@ app.command()(status)
 app.command()(top)
 app.command()(groups)
 app.command()(diff)
+app.command()(evict)
+app.command("start-over")(start_over)
+app.command()(leave)
 app.add_typer(acl, name="acl")
 
 KeyArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
@@ -60,7 +64,6 @@ GroupArgument = Annotated[str, typer.Argument(help="Name of the consumer group."
 EACH = frozenset(
     ("link", "silent-ms", "lag", "durable-lag", "address", "origin", "held-back-bytes", "unlinked-ms", "reason")
 )
-POLL_S = 0.2
 STREAMS_AT_ONCE = 200
 CUT = "; cut short: wait longer with --timeout"
 
@@ -114,7 +117,7 @@ def settings(
 @app.command()
 def xlen(context: typer.Context, key: KeyArgument) -> None:
     """Show the number of entries of a stream in each region; `digest KEY` compares the entries."""
-    ask(context, f"XLEN {key}", "XLEN", key)
+    ask_key(context, key, "XLEN", key)
 
 
 @app.command()
@@ -131,9 +134,11 @@ def xrange(
     ] = 0,
 ) -> None:
     """Compare the entries of a range, and show the first ones and those that differ, one row for each ID."""
-    found = compare_range(state(context).regions, key, start, end, count, compare_max)
+    asked = state(context).regions.of(key)
+    found = compare_range(asked, key, start, end, count, compare_max)
     notes = {"compared": found.compared, "differing": found.differing, "complete": found.complete}
-    finish(context, f"XRANGE {key} {start} {end}", found.comparison(), found.summary(), notes)
+    title = f"XRANGE {key} {start} {end}"
+    finish(context, title, found.comparison(), found.summary(), notes, shard=asked.shard)
 
 
 @app.command()
@@ -145,15 +150,16 @@ def xinfo(
 ) -> None:
     """Show XINFO STREAM, GROUPS or CONSUMERS; fields that are local to a region are not compared."""
     words = [what.upper(), key] + ([group] if group is not None else [])
-    ask(context, "XINFO " + " ".join(words), "XINFO", *words)
+    ask_key(context, key, "XINFO", *words)
 
 
 @app.command()
 def xpending(context: typer.Context, key: KeyArgument, group: GroupArgument) -> None:
     """Show pending entries; they are local to each region."""
-    found = state(context).regions.ask("XPENDING", key, group)
-    answers = [pending_answer(answer) for answer in found]
-    finish(context, f"XPENDING {key} {group}", compare(answers, frozenset({"count", "first", "last", "consumers"})))
+    asked = state(context).regions.of(key)
+    answers = [pending_answer(answer) for answer in asked.ask("XPENDING", key, group)]
+    found = compare(answers, frozenset({"count", "first", "last", "consumers"}))
+    finish(context, f"XPENDING {key} {group}", found, shard=asked.shard)
 
 
 def pending_answer(answer: RegionAnswer) -> RegionAnswer:
@@ -171,9 +177,10 @@ def regions(
     """Show the links of each region, a row for each: linked peers and what they lack, unlinked ones with time and
     reason. The JSON has all.
     """
-    answers = state(context).regions.ask("CRDT.REGIONS")
-    members = [] if every else state(context).regions.ask("CRDT.MEMBERS")
-    comparison = compare(named_rows(answers), EACH)
+    asked = state(context).regions.counterparts
+    answers = {each.shard: each.ask("CRDT.REGIONS") for each in asked}
+    members = {} if every else {each.shard: each.ask("CRDT.MEMBERS") for each in asked}
+    comparison = joined([(shard, compare(named_rows(told), EACH)) for shard, told in answers.items()])
     finish(context, "CRDT.REGIONS", comparison, table=table_of_peers(answers, members))
 
 
@@ -185,96 +192,18 @@ def members(
     """Show the members of the cluster, a row for each: what each origin lacks, and how much log is kept for it. The
     JSON has all.
     """
-    answers = state(context).regions.ask("CRDT.MEMBERS")
-    comparison = compare(named_rows(answers, b"origin"), EACH)
+    answers = {each.shard: each.ask("CRDT.MEMBERS") for each in state(context).regions.counterparts}
+    comparison = joined([(shard, compare(named_rows(told, b"origin"), EACH)) for shard, told in answers.items()])
     finish(context, "CRDT.MEMBERS", comparison, table=table_of_members(answers, every))
-
-
-@app.command()
-def evict(
-    context: typer.Context,
-    region: Annotated[str, typer.Argument(help="Name or number of a region, or one origin as REGION.INCARNATION.")],
-    force: Annotated[bool, typer.Option("--force", help="Even if the region is linked now.")] = False,
-) -> None:
-    """End a region's membership for ever. The first region given with --node performs it and informs the others.
-
-    Shows each evicted origin with the last of its effects that counts for groups.
-    """
-    words = ["CRDT.EVICT", region] + (["FORCE"] if force else [])
-    answer = state(context).first.ask_first(*words)
-    comparison = compare([answer])
-    refused = REFUSED if answer.error and not answer.unreachable else comparison.code
-    finish(context, " ".join(words), RegionComparison(comparison.regions, comparison.rows, refused))
-
-
-@app.command("start-over")
-def start_over(
-    context: typer.Context,
-    source: Annotated[str, typer.Option("--from", help="Name or number of the region whose state replaces this one.")],
-) -> None:
-    """Replace the state of the first region given with --node by another region's, and hand over what only it had.
-
-    Clients get -LOADING meanwhile. When this returns, the region's origin has ended and it continues as another one.
-    """
-    words = ["CRDT.STARTOVER", source]
-    regions = state(context).first
-    done = int(regions.fields_of_first().get("start_overs", "0"))
-    answer = regions.ask_first(*words)
-    answer = answer if answer.error else started_over(regions, done)
-    comparison = compare([answer])
-    refused = REFUSED if answer.error and not answer.unreachable else comparison.code
-    finish(context, " ".join(words), RegionComparison(comparison.regions, comparison.rows, refused))
-
-
-def started_over(regions: Regions, done: int) -> RegionAnswer:
-    """Wait for the end; return the new origin, or an error if the start-over was abandoned."""
-    while True:
-        regions.deadline.renew()
-        fields = regions.fields_of_first()
-        name = fields.get("region_name", "")
-        if not fields:
-            return RegionAnswer(name, error="the region no longer answers: see its log", unreachable=True)
-        if int(fields["start_overs"]) > done:
-            return RegionAnswer(name, [b"origin", fields["origin"].encode(), b"left", fields["start_over"].encode()])
-        if not fields["start_over"]:
-            return RegionAnswer(name, error="the start-over was abandoned: see the log of the region for the reason")
-        time.sleep(POLL_S)
-
-
-@app.command()
-def leave(
-    context: typer.Context,
-    abort: Annotated[
-        bool, typer.Option("--abort", help="Stay after all; possible until a peer has been asked.")
-    ] = False,
-) -> None:
-    """Take the first region given with --node out of the cluster: the others take all it has, and its process ends.
-
-    It refuses writes meanwhile. This may be interrupted and repeated; the region goes on by itself.
-    """
-    settings = state(context)
-    if abort:
-        answer = settings.first.ask_first("CRDT.LEAVE", "ABORT")
-    else:
-        answer = leaving.leave(settings.first, screen(stderr=True))
-    comparison = compare([answer])
-    refused = REFUSED if answer.error and not answer.unreachable else comparison.code
-    title = "CRDT.LEAVE ABORT" if abort else "CRDT.LEAVE"
-    finish(context, title, RegionComparison(comparison.regions, comparison.rows, refused))
 
 
 @app.command()
 def lag(context: typer.Context) -> None:
     """Show how many effects of a column's region a row's region has not applied, and not stored."""
     wanted = ("lag", "durable-lag", "link")
-    comparison = compare(links(context), EACH)
-    rows = [row for row in comparison.rows if row.field.rpartition(" ")[2] in (*wanted, "error")]
-    finish(context, "lag", RegionComparison(comparison.regions, rows, comparison.code))
-
-
-def links(context: typer.Context) -> list[RegionAnswer]:
-    """CRDT.REGIONS with each row labelled by its region's name."""
-    return named_rows(state(context).regions.ask("CRDT.REGIONS"))
+    found = over_shards(context, lambda each: compare(named_rows(each.ask("CRDT.REGIONS")), EACH))
+    rows = [row for row in found.rows if row.field.rpartition(" ")[2] in (*wanted, "error")]
+    finish(context, "lag", replace(found, rows=rows))
 
 
 @app.command()
@@ -285,35 +214,49 @@ def digest(
 ) -> None:
     """Compare digests: equal digests mean equal state."""
     if key is not None:
-        ask(context, f"CRDT.DIGEST {key}", "CRDT.DIGEST", key)
+        ask_key(context, key, "CRDT.DIGEST", key)
     elif each:
-        comparison, compared, complete = compare_each(state(context))
+        walks = [EachWalk(state(context), asked) for asked in state(context).regions.counterparts]
+        found = joined([(walk.asked.shard, walk.compare()) for walk in walks])
+        compared, complete = sum(walk.compared for walk in walks), all(walk.complete for walk in walks)
         caption = f"{several(compared, 'stream')} compared" + ("" if complete else CUT)
-        finish(context, "streams that differ", comparison, caption, {"compared": compared, "complete": complete})
+        finish(context, "streams that differ", found, caption, {"compared": compared, "complete": complete})
     else:
-        ask(context, "CRDT.DIGEST", "CRDT.DIGEST")
+        finish(context, "CRDT.DIGEST", over_shards(context, lambda asked: compare(asked.ask("CRDT.DIGEST"))))
 
 
-def compare_each(settings: AdminSettings) -> tuple[RegionComparison, int, bool]:
-    """Return a row for each stream whose digests differ, how many streams were compared, and whether these are all."""
-    rows: list[ComparisonRow] = []
-    code, compared = AGREE, 0
-    regions = settings.regions
-    keys, complete = regions.keys()
-    console = screen(stderr=True)
-    with Progress(console=console, disable=settings.as_json or not console.is_terminal) as progress:
-        for first in progress.track(range(0, len(keys), STREAMS_AT_ONCE), description="comparing streams"):
-            if regions.deadline.is_near():
-                complete = False
-                break
-            page = keys[first : first + STREAMS_AT_ONCE]
-            for name, answers in zip(page, regions.ask_each([("CRDT.DIGEST", name) for name in page]), strict=True):
-                found = compare(answers)
-                code = max(code, found.code)
-                rows += [ComparisonRow(text_of(name), row.cells, row.differs) for row in found.rows if row.differs]
-            compared += len(page)
-    return RegionComparison(regions.names, rows, code), compared, complete
+class EachWalk:
+    """The comparison of all streams of one shard, or of all regions where they have one: how many were compared, and
+    whether these are all.
+    """
+
+    def __init__(self, settings: AdminSettings, asked: Counterparts) -> None:
+        self._settings = settings
+        self.asked = asked
+        self.compared = 0
+        self.complete = True
+
+    def compare(self) -> RegionComparison:
+        """Return a row for each stream whose digests differ."""
+        rows: list[ComparisonRow] = []
+        code = AGREE
+        keys, self.complete = self.asked.keys()
+        console = screen(stderr=True)
+        with Progress(console=console, disable=self._settings.as_json or not console.is_terminal) as progress:
+            for first in progress.track(range(0, len(keys), STREAMS_AT_ONCE), description="comparing streams"):
+                if self.asked.deadline.is_near():
+                    self.complete = False
+                    break
+                page = keys[first : first + STREAMS_AT_ONCE]
+                answers = self.asked.ask_each([("CRDT.DIGEST", name) for name in page])
+                for name, found in zip(page, map(compare, answers), strict=True):
+                    code = max(code, found.code)
+                    rows += [replace(row, field=text_of(name)) for row in found.rows if row.differs]
+                self.compared += len(page)
+        return RegionComparison(self.asked.names, rows, code)
 
 
-def ask(context: typer.Context, title: str, *words: str | int) -> None:
-    finish(context, title, compare(state(context).regions.ask(*words)))
+def ask_key(context: typer.Context, key: str, *words: str | int) -> None:
+    """Ask the shard of each region that has the key."""
+    asked = state(context).regions.of(key)
+    finish(context, " ".join(map(str, words)), compare(asked.ask(*words)), shard=asked.shard)

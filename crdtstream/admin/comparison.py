@@ -6,7 +6,8 @@ any other reply a single field. Fields with local state (consumers, pending, idl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crdtstream.observing.asking import RegionAnswer
@@ -40,11 +41,14 @@ Cell = str | int
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One field in every region; `differs` is always false for a local field."""
+    """One field in every region; `differs` is always false for a local field. `shard` is whose field it is, None where
+    regions have one shard, or the table is about one key.
+    """
 
     field: str
     cells: list[Cell]
     differs: bool
+    shard: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,19 @@ class RegionComparison:
     regions: list[str]
     rows: list[ComparisonRow]
     code: int
+
+
+def joined(found: Sequence[tuple[int | None, RegionComparison]]) -> RegionComparison:
+    """The comparisons of all shards as one, with the gravest code; a region that has no such shard has empty cells."""
+    names = list(dict.fromkeys(name for _, each in found for name in each.regions))
+    rows = [
+        replace(
+            row, cells=[dict(zip(each.regions, row.cells, strict=True)).get(name, "") for name in names], shard=shard
+        )
+        for shard, each in found
+        for row in each.rows
+    ]
+    return RegionComparison(names, rows, max(each.code for _, each in found))
 
 
 def text_of(value: Any) -> str:

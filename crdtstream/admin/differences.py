@@ -13,7 +13,7 @@ import typer
 from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, ComparisonRow, RegionComparison, compare, text_of
 from crdtstream.admin.output import finish
 from crdtstream.admin.ranges import compare_range
-from crdtstream.admin.regions import Regions
+from crdtstream.admin.regions import Counterparts
 from crdtstream.admin.settings import state
 from crdtstream.observing.asking import RegionAnswer
 from crdtstream.observing.rows import fields_of_row
@@ -28,23 +28,30 @@ def diff(
     shown_max: Annotated[int, typer.Option("--count", help="Entries that are shown at most.", min=1)] = 20,
 ) -> None:
     """Show what of a stream differs between the regions: digest, length, entries, groups and what they acknowledged."""
-    regions = state(context).regions
+    regions = state(context).regions.of(key)
     digests = named("digest", compare(regions.ask("CRDT.DIGEST", key)))
     if digests.code == AGREE:
         notes = {"compared": 0, "differing": 0, "complete": True}
-        finish(context, f"diff {key}", digests, "the digests are equal: the regions hold the same", notes)
+        finish(
+            context,
+            f"diff {key}",
+            digests,
+            "the digests are equal: the regions hold the same",
+            notes,
+            shard=regions.shard,
+        )
         return
     lengths = named("length", compare(regions.ask("XLEN", key)))
     groups = differing(compare_groups(regions, key))
     entries = compare_range(regions, key, "-", "+", shown_max, 0, first_max=0)
-    told = differing(entries.comparison())
-    rows = [*digests.rows, *lengths.rows, *groups.rows, *[present(row) for row in told.rows]]
-    code = max((digests.code, groups.code, told.code), key=[AGREE, DIFFER, UNREACHABLE].index)
+    differences = differing(entries.comparison())
+    rows = [*digests.rows, *lengths.rows, *groups.rows, *[present(row) for row in differences.rows]]
+    code = max((digests.code, groups.code, differences.code), key=[AGREE, DIFFER, UNREACHABLE].index)
     whole = "" if entries.complete else "; cut short: wait longer with --timeout"
     caption = f"{entries.compared:,} entries compared, {entries.differing:,} different{whole}"
     notes = {"compared": entries.compared, "differing": entries.differing, "complete": entries.complete}
     unique = list({(row.field, *row.cells): row for row in rows}.values())
-    finish(context, f"diff {key}", RegionComparison(digests.regions, unique, code), caption, notes)
+    finish(context, f"diff {key}", RegionComparison(digests.regions, unique, code), caption, notes, shard=regions.shard)
 
 
 def named(field: str, comparison: RegionComparison) -> RegionComparison:
@@ -64,7 +71,7 @@ def present(row: ComparisonRow) -> ComparisonRow:
     return replace(row, cells=[EXISTS if cell != "-" else cell for cell in row.cells])
 
 
-def compare_groups(regions: Regions, key: str) -> RegionComparison:
+def compare_groups(regions: Counterparts, key: str) -> RegionComparison:
     """Which groups exist, and up to which ID of each origin everything is acknowledged."""
     listed = regions.ask("XINFO", "GROUPS", key)
     names = sorted({fields_of_row(row)["name"] for answer in listed if not answer.error for row in answer.value})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from crdtstream.admin.comparison import AGREE, UNREACHABLE
 from crdtstream.admin.settings import AdminSettings, print_json, run, state
-from crdtstream.observing.reading import RedisPorts, read_all
+from crdtstream.observing.reading import RedisPorts, RegionReading, labelled, read_all
 from crdtstream.observing.rows import GroupRow, fields_of_row, group_rows
 from crdtstream.observing.words import NOTHING, age_ms, count, duration, several
 
@@ -29,12 +29,13 @@ GroupPlace = tuple[bytes, bytes]
 @dataclass(frozen=True)
 class GroupStanding:
     """A group of a stream in every region that has told of it; `oldest_id` is the first entry that waits where the lag
-    is greatest.
+    is greatest, and `shard` has the stream, where regions have several.
     """
 
     key: bytes
     group: bytes
     rows: Mapping[str, GroupRow]
+    shard: int | None = None
     oldest_id: str = ""
 
     @property
@@ -89,37 +90,46 @@ async def walked(settings: AdminSettings, shown_max: int) -> tuple[GroupsWalk, l
     began_s = time.monotonic()
     try:
         readings = await read_all(ports, settings.named, settings.timeout_s, not settings.only)
-        answering = {each.name: each.address for each in readings if each.answers}
+        answering = [each for each in readings if each.answers]
         left_s = max(0.1, settings.timeout_s - (time.monotonic() - began_s))
         found = await walk(ports, answering, left_s, shown_max)
     finally:
         await ports.close()
-    return found, [f"{each.name} does not answer: {each.error}" for each in readings if not each.answers]
+    return found, [f"{each.label} does not answer: {each.error}" for each in readings if not each.answers]
 
 
-async def walk(ports: RedisPorts, answering: Mapping[str, str], timeout_s: float, shown_max: int) -> GroupsWalk:
-    """Ask all regions at once for the groups of all streams, until the time is over."""
+async def walk(ports: RedisPorts, answering: Sequence[RegionReading], timeout_s: float, shown_max: int) -> GroupsWalk:
+    """Ask all regions and shards at once for the groups of all streams, until the time is over."""
     ends_s = time.monotonic() + timeout_s
-    walks = [RegionWalk(ports, address, name) for name, address in answering.items()]
+    walks = [RegionWalk(ports, each) for each in answering]
     # What is shown is asked again, for which a tenth of the time is kept.
     await asyncio.gather(*[each.go(ends_s - timeout_s / 10) for each in walks])
-    rows: dict[GroupPlace, dict[str, GroupRow]] = {}
+    rows: dict[tuple[int | None, GroupPlace], dict[str, GroupRow]] = {}
     for each in walks:
         for place, row in each.found.items():
-            rows.setdefault(place, {})[each.name] = row
-    standings = [GroupStanding(key, group, regions) for (key, group), regions in rows.items()]
+            rows.setdefault((each.shard, place), {})[each.name] = row
+    standings = [GroupStanding(key, group, regions, shard) for (shard, (key, group)), regions in rows.items()]
     first = sorted(standings, key=lambda each: (-each.lag, each.key, each.group))[:shown_max]
     shown = await with_ages(ports, answering, first, max(0.05, ends_s - time.monotonic()))
-    cut = "; ".join(f"{each.name}: {each.cut}" for each in walks if each.cut)
-    return GroupsWalk(shown, len(standings), max((each.keys for each in walks), default=0), cut)
+    cut = "; ".join(f"{labelled(each.name, each.shard)}: {each.cut}" for each in walks if each.cut)
+    return GroupsWalk(shown, len(standings), streams_in(walks), cut)
+
+
+def streams_in(walks: Iterable[RegionWalk]) -> int:
+    """Of each shard, as many as the region has that has told of most."""
+    found: dict[int | None, int] = {}
+    for each in walks:
+        found[each.shard] = max(each.keys, found.get(each.shard, 0))
+    return sum(found.values())
 
 
 class RegionWalk:
-    """The walk over the streams of one region."""
+    """The walk over the streams of one region, or of one of its shards."""
 
-    def __init__(self, ports: RedisPorts, address: str, name: str) -> None:
-        self._port = ports.port(address)
-        self.name = name
+    def __init__(self, ports: RedisPorts, reading: RegionReading) -> None:
+        self._port = ports.port(reading.address)
+        self.name = reading.name
+        self.shard = reading.shard if reading.shards > 1 else None
         self.found: dict[GroupPlace, GroupRow] = {}
         self.keys = 0
         self.cut = ""
@@ -156,15 +166,16 @@ class RegionWalk:
 
 
 async def with_ages(
-    ports: RedisPorts, answering: Mapping[str, str], shown: Iterable[GroupStanding], timeout_s: float
+    ports: RedisPorts, answering: Sequence[RegionReading], shown: Iterable[GroupStanding], timeout_s: float
 ) -> list[GroupStanding]:
     """Add the first entry that waits, where the lag is greatest."""
+    addresses = {(each.name, each.shard if each.shards > 1 else None): each.address for each in answering}
 
     async def with_age(each: GroupStanding) -> GroupStanding:
         if not each.lag:
             return each
         question = ("CRDT.GROUP", "SHOW", each.key, each.group, "COUNT", 1)
-        answer = await ports.ask(answering[each.most], *question, timeout_s=timeout_s)
+        answer = await ports.ask(addresses[each.most, each.shard], *question, timeout_s=timeout_s)
         coming = [] if answer.error else fields_of_row(answer.value)["next"]
         return replace(each, oldest_id=coming[0][0].decode()) if coming else each
 
@@ -187,7 +198,7 @@ def table_of_groups(found: Iterable[GroupStanding], title: str) -> Table:
             shown(each.key),
             shown(each.group),
             count(each.lag),
-            each.most if each.lag else NOTHING,
+            labelled(each.most, each.shard) if each.lag else NOTHING,
             waiting(each.oldest_id),
             count(each.pending),
             count(each.consumers),
@@ -225,6 +236,7 @@ def row_json(each: GroupStanding) -> dict[str, Any]:
     return {
         "stream": shown(each.key),
         "group": shown(each.group),
+        **({} if each.shard is None else {"shard": each.shard}),
         "lag": each.lag,
         "in": each.most,
         "oldest_id": each.oldest_id,

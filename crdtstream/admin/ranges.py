@@ -17,7 +17,7 @@ from crdtstream.admin.comparison import (
     RegionComparison,
     compare,
 )
-from crdtstream.admin.regions import Regions
+from crdtstream.admin.regions import Counterparts
 from crdtstream.observing.asking import RegionAnswer
 
 PAGE_ENTRIES = 1_000
@@ -68,7 +68,7 @@ class Range:
 
 
 def compare_range(
-    regions: Regions,
+    regions: Counterparts,
     key: str,
     start: str,
     end: str,
@@ -92,7 +92,7 @@ def compare_range(
     return result
 
 
-def stretches(regions: Regions, key: str, start: str, end: str) -> Iterator[tuple[list[RegionAnswer], bool]]:
+def stretches(regions: Counterparts, key: str, start: str, end: str) -> Iterator[tuple[list[RegionAnswer], bool]]:
     """Yield the entries of all regions between two IDs, stretch by stretch, and whether more may follow."""
     page = PAGE_ENTRIES
     while True:

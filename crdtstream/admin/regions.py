@@ -4,20 +4,25 @@ A region that does not answer gets an answer too, whose `error` says why; it is 
 operator would wait for every attempt, and a command may have been carried out although its reply was lost. The deadline
 is that of the whole command; only what follows a change renews it with each question. The regions that the named ones
 announce are asked, too, unless only the named ones are wanted.
+
+Where regions have several shards, each shard has *counterparts*: the shards of its number in the other regions, which
+replicate to it. A command on a key is for the counterparts that have it, any other one for all, one after the other.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from crdtstream.observing.access import Access
 from crdtstream.observing.asking import NO_REPLY, RedisPort, RegionAnswer, Words
 from crdtstream.observing.info import fields_of_info, report_of
-from crdtstream.observing.reading import RegionReading, explore
+from crdtstream.observing.reading import SHARDS_QUESTION, RegionReading, by_shard, evicted_places, explore, with_shards
 from crdtstream.observing.rows import link_rows, origin_rows
+from crdtstream.protocols.hash_slots import shard_of
 
 TIMEOUT_S = 5.0
 # The part of the time that is kept for the last page; and for comparing keys, once they have been looked for.
@@ -51,7 +56,7 @@ class Deadline:
 
 
 class Region:
-    """The Redis port of one region."""
+    """The Redis port of one region, or of one of its shards."""
 
     def __init__(self, address: str, access: Access, deadline: Deadline) -> None:
         self.name = self.address = address
@@ -63,20 +68,22 @@ class Region:
         """Learn its name, and what it says of the others; one that does not answer is named by its address
         until another one names it.
         """
-        answers = [await self.ask("INFO", "replication", kept=INTRODUCED)]
-        if answers[0].error:
-            return RegionReading(self.address, error=answers[0].error)
-        report = report_of(fields_of_info(answers[0].value))
+        answer = await self.ask("INFO", "replication", "cluster", kept=INTRODUCED)
+        if answer.error:
+            return RegionReading(self.address, error=answer.error)
+        report = report_of(fields_of_info(answer.value))
         self.rename(report.name or self.name)
+        found = RegionReading(self.address, report)
+        if report.shards > 1:
+            found = with_shards(found, await self.ask(*SHARDS_QUESTION, kept=INTRODUCED))
         if not finds_others:
-            return RegionReading(self.address, report)
+            return found
         links, origins = [await self.ask(command, kept=INTRODUCED) for command in ("CRDT.REGIONS", "CRDT.MEMBERS")]
-        return RegionReading(
-            self.address,
-            report,
+        return replace(
+            found,
             # A user who may not ask for them finds no others.
-            () if links.error else tuple(link_rows(links.value)),
-            () if origins.error else tuple(origin_rows(origins.value)),
+            links=() if links.error else tuple(link_rows(links.value)),
+            origins=() if origins.error else tuple(origin_rows(origins.value)),
         )
 
     def rename(self, name: str) -> None:
@@ -85,8 +92,8 @@ class Region:
             self._lost = replace(self._lost, region=name)
 
     async def fields(self) -> dict[str, str]:
-        """The fields of INFO replication; empty if the region does not answer."""
-        answer = await self.ask("INFO", "replication")
+        """The fields of INFO on the server and on replication; empty if the region does not answer."""
+        answer = await self.ask("INFO", "server", "replication")
         if not isinstance(answer.value, bytes):
             return {}
         return fields_of_info(answer.value)
@@ -129,36 +136,18 @@ class Region:
         await self._port.close()
 
 
-class Regions:
-    """Several regions, queried at once; `close` ends their connections."""
+class Counterparts:
+    """The shards with one number in several regions, queried at once; the regions themselves where they have one shard.
+    The region that was named first is the first one; `shard` is None where regions have one shard.
+    """
 
     def __init__(
-        self, addresses: Sequence[str], access: Access, timeout_s: float = TIMEOUT_S, finds_others: bool = False
+        self, shard: int | None, regions: Sequence[Region], deadline: Deadline, runner: asyncio.Runner
     ) -> None:
-        self.deadline = Deadline(timeout_s)
-        self._access = access
-        self._regions: list[Region] = []
-        self._others: list[Region] = []
-        self._runner = asyncio.Runner()
-        self._runner.run(self._introduce(addresses, finds_others))
-
-    async def _introduce(self, addresses: Sequence[str], finds_others: bool) -> None:
-        """The named regions come first, in the order in which they were named."""
-        known = {address: Region(address, self._access, self.deadline) for address in addresses}
-        # The first one imported the client, which is no time that a region took.
-        self.deadline.renew()
-
-        async def introduce(reading: RegionReading) -> RegionReading:
-            if reading.address not in known:
-                known[reading.address] = Region(reading.address, self._access, self.deadline)
-            return await known[reading.address].introduce(finds_others)
-
-        readings = await explore([RegionReading(address) for address in known], introduce)
-        for reading in readings:
-            known[reading.address].rename(reading.name)
-        kept = {reading.address for reading in readings}
-        self._regions = [region for address, region in known.items() if address in kept]
-        self._others = [region for address, region in known.items() if address not in kept]
+        self.shard = shard
+        self.deadline = deadline
+        self._regions = regions
+        self._runner = runner
 
     @property
     def names(self) -> list[str]:
@@ -201,9 +190,74 @@ class Regions:
         found = await asyncio.gather(*[region.scan() for region in self._regions])
         return sorted({name for names, _ in found for name in names}), not any(more for _, more in found)
 
+
+class Regions:
+    """Several regions, shard by shard; `close` ends their connections. `named` is what was said at the address that was
+    named first, `gone` are shards, by region and number, that belong to the cluster no more.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], access: Access, timeout_s: float = TIMEOUT_S, finds_others: bool = False
+    ) -> None:
+        self.deadline = Deadline(timeout_s)
+        self._access = access
+        self._opened: list[Region] = []
+        self._runner = asyncio.Runner()
+        self.counterparts = self._runner.run(self._introduce(addresses, finds_others))
+
+    async def _introduce(self, addresses: Sequence[str], finds_others: bool) -> list[Counterparts]:
+        """The named regions come first, in the order in which they were named."""
+        known = {address: Region(address, self._access, self.deadline) for address in addresses}
+        # The first one imported the client, which is no time that a region took.
+        self.deadline.renew()
+
+        async def introduce(reading: RegionReading) -> RegionReading:
+            if reading.address not in known:
+                known[reading.address] = Region(reading.address, self._access, self.deadline)
+            return replace(await known[reading.address].introduce(finds_others), known_as=reading.known_as)
+
+        readings = await explore([RegionReading(address) for address in known], introduce, finds_others)
+        for reading in readings:
+            known[reading.address].rename(reading.name)
+        self._opened = list(known.values())
+        return self._grouped(readings, known)
+
+    def _grouped(self, readings: Sequence[RegionReading], known: Mapping[str, Region]) -> list[Counterparts]:
+        """A region stands where its first shard that was found does."""
+        regions = list(dict.fromkeys(each.name for each in readings))
+        self.shards = max(each.shards for each in readings)
+        self.named = readings[0]
+        self.gone = evicted_places(readings)
+        shards = by_shard(sorted(readings, key=lambda each: regions.index(each.name)))
+        return [
+            Counterparts(
+                number if self.shards > 1 else None,
+                [known[each.address] for each in found],
+                self.deadline,
+                self._runner,
+            )
+            for number, found in shards.items()
+        ]
+
+    @property
+    def names(self) -> list[str]:
+        """Those of all regions, in the order in which they were named."""
+        return list(dict.fromkeys(name for each in self.counterparts for name in each.names))
+
+    @property
+    def of_first(self) -> list[Counterparts]:
+        """The counterparts of each shard of the region that was named first, of which it is the first one."""
+        return [each for each in self.counterparts if each.names[0] == self.names[0]]
+
+    def of(self, key: str | bytes) -> Counterparts:
+        """The counterparts that have this key."""
+        name = key if isinstance(key, bytes) else os.fsencode(key)
+        shard = shard_of(name, self.shards)
+        return next((each for each in self.counterparts if each.shard == shard), self.counterparts[0])
+
     def close(self) -> None:
         self._runner.run(self._close())
         self._runner.close()
 
     async def _close(self) -> None:
-        await asyncio.gather(*[region.close() for region in (*self._regions, *self._others)])
+        await asyncio.gather(*[region.close() for region in self._opened])

@@ -49,6 +49,11 @@ class AdminSettings:
         return self._opened(not self.only)
 
     @cached_property
+    def everywhere(self) -> Regions:
+        """The named regions and those that they announce, even where only the named ones are to be asked."""
+        return self._opened(True)
+
+    @cached_property
     def first(self) -> Regions:
         """The named regions alone, of which the first carries out what is asked."""
         return self._opened(False)

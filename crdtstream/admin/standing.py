@@ -6,6 +6,7 @@ Lag is shown and is no failure: regions that take writes are always a little apa
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from crdtstream.observing.certificates import ending
 from crdtstream.observing.digests import DIFFERENT, EQUAL, UNDECIDED, RegionDigest, read_digests, result_of
 from crdtstream.observing.info import RegionReport, lacking, union
 from crdtstream.observing.links import RegionLink, links, names_of, never_reached
-from crdtstream.observing.reading import RedisPorts, RegionReading, read_all
+from crdtstream.observing.reading import RedisPorts, RegionReading, by_shard, read_all
 from crdtstream.observing.words import duration, size
 
 HEALTHY, FAILING = 0, 1
@@ -24,15 +25,14 @@ LEAST_S = 0.2
 
 @dataclass(frozen=True)
 class ClusterStanding:
-    """All regions at one moment, `at_s` since 1970; `digests` are empty where they were not asked for."""
+    """All regions at one moment, or a shard of each, `at_s` since 1970; `digests` are empty where they were not asked
+    for, and `shard` is None where regions have one shard.
+    """
 
     readings: tuple[RegionReading, ...]
     digests: Mapping[int, RegionDigest] = field(default_factory=dict)
     at_s: float = 0.0
-
-    @property
-    def cluster(self) -> str:
-        return next((each.report.cluster for each in self.readings if each.report is not None), "")
+    shard: int | None = None
 
     @property
     def links(self) -> list[RegionLink]:
@@ -109,16 +109,57 @@ class ClusterStanding:
             return f"digests were not compared: {failed}; those of a large state need a longer --timeout"
         return "digests were not compared: effects are on their way; crdtstream admin lag shows which"
 
+
+@dataclass(frozen=True)
+class Standings:
+    """That of all shards; there is one where regions have one shard."""
+
+    shards: tuple[ClusterStanding, ...]
+
+    @property
+    def readings(self) -> list[RegionReading]:
+        return [reading for each in self.shards for reading in each.readings]
+
+    @property
+    def cluster(self) -> str:
+        return next((each.report.cluster for each in self.readings if each.report is not None), "")
+
+    @property
+    def digest_result(self) -> str:
+        """The gravest one."""
+        found = {each.digest_result for each in self.shards}
+        return next(result for result in (DIFFERENT, UNDECIDED, EQUAL) if result in found)
+
+    @property
+    def code(self) -> int:
+        return max(each.code for each in self.shards)
+
+    def failures(self) -> list[str]:
+        return [of_shard(each.shard, text) for each in self.shards for text in each.failures()]
+
+    def warnings(self) -> list[str]:
+        return [of_shard(each.shard, text) for each in self.shards for text in each.warnings()]
+
     def headline(self) -> str:
-        answering = sum(each.answers for each in self.readings)
-        number = len(self.readings) + len(self.unasked)
-        up = sum(each.is_up for each in self.links)
+        number = sum(len(each.readings) + len(each.unasked) for each in self.shards)
+        answering = sum(reading.answers for reading in self.readings)
+        links = [link for each in self.shards for link in each.links]
+        up = sum(link.is_up for link in links)
         digests = {EQUAL: "digests equal", DIFFERENT: "digests DIFFER", UNDECIDED: "digests not compared"}
         word = "OK" if self.code == HEALTHY else "FAILING"
+        asked = "regions" if self.shards[0].shard is None else f"shards of {len(self._regions())} regions"
         return (
-            f"{word}  cluster {self.cluster or 'unknown'}: {answering} of {number} regions answer, {up} of"
-            f" {len(self.links)} links up, {digests[self.digest_result]}"
+            f"{word}  cluster {self.cluster or 'unknown'}: {answering} of {number} {asked} answer, {up} of"
+            f" {len(links)} links up, {digests[self.digest_result]}"
         )
+
+    def _regions(self) -> set[str]:
+        named = {reading.name for reading in self.readings}
+        return named.union(*[each.unasked.values() for each in self.shards])
+
+
+def of_shard(shard: int | None, text: str) -> str:
+    return text if shard is None else f"shard {shard}: {text}"
 
 
 def since(link: RegionLink) -> str:
@@ -157,12 +198,20 @@ def short_of_room(report: RegionReport) -> Iterable[str]:
 
 async def look(
     ports: RedisPorts, before: Sequence[RegionReading], timeout_s: float, finds_others: bool = True
-) -> ClusterStanding:
+) -> Standings:
     """Ask all regions, and those that they announce; the digests take what is left of the time."""
     ports.prepare(before)
     ends_s = time.monotonic() + timeout_s
     readings = await read_all(ports, before, timeout_s, finds_others)
     left_s = max(LEAST_S, ends_s - time.monotonic())
+    sharded = any(each.shards > 1 for each in readings)
+    found = [standing_of(ports, each, left_s, shard if sharded else None) for shard, each in by_shard(readings).items()]
+    return Standings(tuple(await asyncio.gather(*found)))
+
+
+async def standing_of(
+    ports: RedisPorts, readings: Sequence[RegionReading], left_s: float, shard: int | None
+) -> ClusterStanding:
     asked = {each.region: each.address for each in readings if each.report and each.answers and not each.report.loading}
     digests = await read_digests(ports, asked, left_s) if asked else {}
-    return ClusterStanding(tuple(readings), digests, time.time())
+    return ClusterStanding(tuple(readings), digests, time.time(), shard)

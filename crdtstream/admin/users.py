@@ -6,17 +6,20 @@ Hashes of passwords are shown by their beginnings.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from crdtstream.admin.comparison import ComparisonRow, RegionComparison, compare
-from crdtstream.admin.output import REFUSED, finish
+from crdtstream.admin.comparison import ERROR, ComparisonRow, RegionComparison, compare
+from crdtstream.admin.output import REFUSED, finish, over_shards
+from crdtstream.admin.regions import Counterparts
 from crdtstream.admin.settings import state
 from crdtstream.observing.asking import RegionAnswer
 
 acl = typer.Typer(no_args_is_help=True, help="Compare and copy the users of all regions.")
 
+UNKNOWN_SHARD = "the region to copy from has no such shard within reach: name one of its shards with --node"
 DEFAULT_USER = "default"
 # A selector is one rule, with what it holds.
 RULE = re.compile(r"\([^)]*\)|\S+")
@@ -26,9 +29,13 @@ HASH = re.compile(r"#([0-9a-f]{8})[0-9a-f]{56}")
 @acl.command("diff")
 def diff_users(context: typer.Context) -> None:
     """Show the users that differ between regions."""
-    comparison = compare([users_answer(answer) for answer in state(context).regions.ask("ACL", "LIST")], frozenset())
-    rows = [row for row in comparison.rows if row.differs or row.field == "error"]
-    finish(context, "ACL LIST", RegionComparison(comparison.regions, rows, comparison.code))
+
+    def compared(asked: Counterparts) -> RegionComparison:
+        return compare([users_answer(answer) for answer in asked.ask("ACL", "LIST")], frozenset())
+
+    found = over_shards(context, compared)
+    rows = [row for row in found.rows if row.differs or row.field == ERROR]
+    finish(context, "ACL LIST", replace(found, rows=rows))
 
 
 @acl.command("copy")
@@ -47,28 +54,37 @@ def copy_users(
     chosen = source or regions.names[0]
     if chosen not in regions.names:
         raise typer.BadParameter(f"no region is named {chosen!r}: choose one of {', '.join(regions.names)}")
-    listed = regions.ask_one(chosen, "ACL", "LIST")
+    for asked in regions.counterparts:
+        users = users_of(asked.ask_one(chosen, "ACL", "LIST")) if chosen in asked.names else {}
+        missing = sorted(set(names or ()) - users.keys()) if users else []
+        if missing:
+            raise typer.BadParameter(f"{chosen} has no user {missing[0]!r}: choose one of {', '.join(users)}")
+    found = over_shards(context, lambda asked: copied(asked, chosen, names, save))
+    finish(context, f"copy users of {chosen}", found)
+
+
+def copied(asked: Counterparts, chosen: str, names: list[str] | None, save: bool) -> RegionComparison:
+    """Copy the users of one shard of the source, or of the region where it has one, to its counterparts."""
+    if chosen not in asked.names:
+        return compare([RegionAnswer(name, error=UNKNOWN_SHARD, unreachable=True) for name in asked.names])
+    listed = asked.ask_one(chosen, "ACL", "LIST")
     users = users_of(listed)
-    missing = sorted(set(names or ()) - users.keys()) if not listed.error else []
-    if missing:
-        raise typer.BadParameter(f"{chosen} has no user {missing[0]!r}: choose one of {', '.join(users)}")
     wanted = names or [name for name in users if name != DEFAULT_USER]
     commands = [["ACL", "SETUSER", name, "reset", *RULE.findall(users[name])] for name in wanted if name in users]
     commands += [["ACL", "SAVE"]] if save else []
-    results = {region: RegionAnswer(region, []) for region in regions.names}
+    results = {region: RegionAnswer(region, []) for region in asked.names}
     results[chosen] = listed if listed.error else results[chosen]
     for words in commands:
-        for answer in regions.ask_others(chosen, *words):
+        for answer in asked.ask_others(chosen, *words):
             if answer.error and not results[answer.region].error:
                 results[answer.region] = answer
     told = compare(list(results.values()))
-    copied = [
+    rows = [
         ComparisonRow(name, [cell_of(answer, answer.region == chosen) for answer in results.values()], False)
         for name in wanted
     ]
     refused = any(answer.error and not answer.unreachable for answer in results.values())
-    code = REFUSED if refused else told.code
-    finish(context, f"copy users of {chosen}", RegionComparison(told.regions, [*told.rows, *copied], code))
+    return RegionComparison(told.regions, [*told.rows, *rows], REFUSED if refused else told.code)
 
 
 def cell_of(answer: RegionAnswer, is_source: bool) -> str:

@@ -20,8 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from crdtstream.admin.groups import shown, table_of_groups, waiting, walk
+from crdtstream.admin.peers import shard_cell
 from crdtstream.admin.settings import AdminSettings, print_json, run, state
-from crdtstream.admin.standing import HEALTHY, ClusterStanding, look
+from crdtstream.admin.standing import HEALTHY, ClusterStanding, Standings, look
 from crdtstream.observing.certificates import DAY_S, first_end_s
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.lagging import LaggingGroup
@@ -37,8 +38,8 @@ GROUPS_SHOWN = 5
 # The part of the time between two looks in which `top` visits streams, so that many cost a region no more than few.
 WALK_SHARE = 0.1
 
-# Commands a second of each region, by number.
-CommandRates = Mapping[int, float]
+# Commands a second of each region and shard.
+CommandRates = Mapping[tuple[int, int], float]
 
 
 def status(context: typer.Context) -> None:
@@ -47,7 +48,7 @@ def status(context: typer.Context) -> None:
     Lag alone is no failure. Regions that take writes are asked several times for digests that can be compared.
     """
     settings = state(context)
-    found = run(standing_of(settings))
+    found = run(standings_of(settings))
     if settings.as_json:
         print_json(as_json(found))
     else:
@@ -82,7 +83,7 @@ async def ports_of(settings: AdminSettings) -> AsyncIterator[RedisPorts]:
         await ports.close()
 
 
-async def standing_of(settings: AdminSettings) -> ClusterStanding:
+async def standings_of(settings: AdminSettings) -> Standings:
     async with ports_of(settings) as ports:
         return await look(ports, settings.named, settings.timeout_s, finds_others=not settings.only)
 
@@ -112,37 +113,39 @@ class TopView:
         self._interval_s = interval_s
         self._walks = Walks(ports)
         self._readings = settings.named
-        self._commands: dict[int, tuple[float, int]] = {}
+        self._commands: dict[tuple[int, int], tuple[float, int]] = {}
 
     async def next(self) -> RenderableType:
         timeout_s = self._settings.timeout_s
         found = await look(self._ports, self._readings, timeout_s, finds_others=not self._settings.only)
         self._readings = list(found.readings)
-        answering = {each.name: each.address for each in found.readings if each.answers}
         rates = self._rates(found, time.monotonic())
         at = Text(f"{time.strftime('%H:%M:%S')}   q ends", style="dim")
-        return Group(at, screen_of(found, rates), "", await self._groups(answering))
+        return Group(
+            at, screen_of(found, rates), "", await self._groups([each for each in found.readings if each.answers])
+        )
 
-    async def _groups(self, answering: dict[str, str]) -> Table:
+    async def _groups(self, answering: Sequence[RegionReading]) -> Table:
         if not self._interval_s:
             walked = await walk(self._ports, answering, self._settings.timeout_s, GROUPS_SHOWN)
             return table_of_groups(walked.groups, GROUPS_TITLE)
         ends_s = time.monotonic() + WALK_SHARE * self._interval_s
-        await self._walks.step(answering)
+        addresses = {each.label: each.address for each in answering}
+        await self._walks.step(addresses)
         while not self._walks.is_complete() and time.monotonic() < ends_s:
-            await self._walks.step(answering)
+            await self._walks.step(addresses)
         so_far = "" if self._walks.is_complete() else ", so far"
         return table_of_lagging(self._walks.groups(), f"{GROUPS_TITLE}{so_far}")
 
-    def _rates(self, found: ClusterStanding, now_s: float) -> CommandRates:
-        rates: dict[int, float] = {}
+    def _rates(self, found: Standings, now_s: float) -> CommandRates:
+        rates: dict[tuple[int, int], float] = {}
         for reading in found.readings:
             if reading.report is None or not reading.answers:
                 continue
-            then_s, before = self._commands.get(reading.region, (now_s, 0))
+            then_s, before = self._commands.get(reading.place, (now_s, 0))
             if now_s > then_s and reading.report.commands >= before:
-                rates[reading.region] = (reading.report.commands - before) / (now_s - then_s)
-            self._commands[reading.region] = (now_s, reading.report.commands)
+                rates[reading.place] = (reading.report.commands - before) / (now_s - then_s)
+            self._commands[reading.place] = (now_s, reading.report.commands)
         return rates
 
 
@@ -170,8 +173,8 @@ def keys() -> Iterator[asyncio.Event]:
 # Showing
 
 
-def screen_of(found: ClusterStanding, rates: CommandRates | None = None) -> RenderableType:
-    """A line that says it all, a row for each region, and what is wrong."""
+def screen_of(found: Standings, rates: CommandRates | None = None) -> RenderableType:
+    """A line that says it all, a row for each region or shard, and what is wrong."""
     healthy = found.code == HEALTHY
     failures = found.failures()
     headline = Text(found.headline(), style="bold green" if healthy else "bold red")
@@ -183,16 +186,20 @@ def screen_of(found: ClusterStanding, rates: CommandRates | None = None) -> Rend
     return Group(*shown)
 
 
-def table_of(found: ClusterStanding, rates: CommandRates | None) -> Table:
+def table_of(found: Standings, rates: CommandRates | None) -> Table:
     table = Table(header_style="bold", box=None, pad_edge=False)
+    if found.shards[0].shard is not None:
+        table.add_column("shard", justify="right", no_wrap=True)
     table.add_column("region", max_width=20, no_wrap=True, overflow="ellipsis")
     table.add_column("state", max_width=12, no_wrap=True, overflow="ellipsis")
     for name in ("links", "behind", "keys", "clients", "cmds/s", "memory", "disk free", "log kept", "cert"):
         table.add_column(name, justify="right", no_wrap=True)
-    for reading in found.readings:
-        table.add_row(*row_of(found, reading, rates), style="" if reading.answers else "red")
-    for name in found.unasked.values():
-        table.add_row(name, "not asked", style="red")
+    for each in found.shards:
+        first = shard_cell(each.shard)
+        for reading in each.readings:
+            table.add_row(*first, *row_of(each, reading, rates), style="" if reading.answers else "red")
+        for name in each.unasked.values():
+            table.add_row(*first, name, "not asked", style="red")
     return table
 
 
@@ -200,7 +207,7 @@ def row_of(found: ClusterStanding, reading: RegionReading, rates: CommandRates |
     report = reading.report
     if report is None or not reading.answers:
         return [reading.name, "no answer", links_of(found, reading.region)]
-    per_s = report.commands_per_s if rates is None else rates.get(reading.region)
+    per_s = report.commands_per_s if rates is None else rates.get(reading.place)
     return [
         reading.name,
         "loading" if report.loading else "serves",
@@ -239,32 +246,42 @@ def links_of(found: ClusterStanding, region: int) -> str:
     return f"{sum(link.is_up for link in own)}/{len(own)}" if own else NOTHING
 
 
-def as_json(found: ClusterStanding) -> dict[str, Any]:
-    names = names_of(found.readings)
+def as_json(found: Standings) -> dict[str, Any]:
     return {
         "cluster": found.cluster,
         "healthy": found.code == HEALTHY,
         "digests": found.digest_result,
         "failures": found.failures(),
         "warnings": found.warnings(),
-        "regions": [region_json(found, reading) for reading in found.readings],
-        "links": [
-            {
-                "between": [names[link.one], names[link.other]],
-                "up": link.is_up,
-                "lag": link.lag,
-                "unlinked_ms": link.unlinked_ms,
-                "reason": link.reason,
-            }
-            for link in found.links
-        ],
+        "regions": [region_json(each, reading) for each in found.shards for reading in each.readings],
+        "links": [row for each in found.shards for row in links_json(each)],
     }
+
+
+def links_json(found: ClusterStanding) -> list[dict[str, Any]]:
+    names = names_of(found.readings)
+    return [
+        {
+            "between": [names[link.one], names[link.other]],
+            **shard_field(found.shard),
+            "up": link.is_up,
+            "lag": link.lag,
+            "unlinked_ms": link.unlinked_ms,
+            "reason": link.reason,
+        }
+        for link in found.links
+    ]
+
+
+def shard_field(shard: int | None) -> dict[str, int]:
+    return {} if shard is None else {"shard": shard}
 
 
 def region_json(found: ClusterStanding, reading: RegionReading) -> dict[str, Any]:
     told: dict[str, Any] = {
         "name": reading.name,
         "region": reading.region,
+        **shard_field(found.shard),
         "address": reading.address,
         "answers": reading.answers,
         "error": reading.error,

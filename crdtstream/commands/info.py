@@ -299,10 +299,18 @@ def waiting_fields(context: Context) -> list[Field]:
 
 def start_over_fields(context: Context) -> list[Field]:
     """`start_over`: the progress of starting over, empty if it is not running; `start_overs`: how often this region
-    started over, as far as this process knows.
+    started over, as far as this process knows; `start_over_last_region` and `start_over_last_time`: from which region
+    this process did so last, and when.
     """
     known = context.cluster.start_over
-    return [] if known is None else [("start_over", known.state()), ("start_overs", known.count)]
+    if known is None:
+        return []
+    return [
+        ("start_over", known.state()),
+        ("start_overs", known.count),
+        ("start_over_last_region", known.last_source),
+        ("start_over_last_time", known.last_ms // SECOND_MS),
+    ]
 
 
 def audit_fields(context: Context) -> list[Field]:

@@ -138,6 +138,14 @@ class StartOverPort(Protocol):
     def count(self) -> int:
         """How often this region started over, as far as this process knows, including from its log."""
 
+    @property
+    def last_source(self) -> int:
+        """From which region this process started over last; 0 if it did not."""
+
+    @property
+    def last_ms(self) -> int:
+        """When that was."""
+
     def begin(self, source: int, now_ms: int) -> str | None:
         """Begin; returns the reason if that is not possible, else None."""
 

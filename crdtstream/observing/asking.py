@@ -1,6 +1,9 @@
 """Asks one region over its Redis port. Whatever fails is an answer, whose `error` says why; nothing is repeated, since
 a command may have been carried out although its reply was lost.
 
+A key may have another shard than the one asked, where an address was changed meanwhile: what that answers with MOVED
+is asked once more at the address which it names.
+
 Replies are those of RESP2 as bytes: redis-py's own conversions differ between its releases.
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +24,13 @@ NO_REPLY = "no answer within {:g} s"
 
 @dataclass(frozen=True)
 class RegionAnswer:
-    """The reply of one region or its error; `unreachable` if it did not answer at all."""
+    """The reply of one region or its error; `unreachable` if it did not answer at all, `moved_to` another shard."""
 
     region: str
     value: Any = None
     error: str = ""
     unreachable: bool = False
+    moved_to: str = ""
 
 
 class RedisPort:
@@ -38,6 +43,8 @@ class RedisPort:
         from redis.backoff import NoBackoff
 
         host, _, port = address.rpartition(":")
+        self._access = access
+        self._moved: dict[str, RedisPort] = {}
         self.address = address
         self.name = address
         self._client: Any = Redis(
@@ -60,6 +67,25 @@ class RedisPort:
 
     async def ask_all(self, questions: Sequence[Words], timeout_s: float, late: str = "") -> list[RegionAnswer]:
         """Ask several questions at once; there is an answer for each."""
+        ends_s = time.monotonic() + timeout_s
+        answers = await self._ask_here(questions, timeout_s, late)
+        return [
+            await self._ask_there(answer, words, max(0.0, ends_s - time.monotonic()), late)
+            if answer.moved_to
+            else answer
+            for answer, words in zip(answers, questions, strict=True)
+        ]
+
+    async def _ask_there(self, answer: RegionAnswer, words: Words, timeout_s: float, late: str) -> RegionAnswer:
+        """Ask the shard that the answer names."""
+        port = self._moved.get(answer.moved_to)
+        if port is None:
+            port = self._moved[answer.moved_to] = RedisPort(answer.moved_to, self._access)
+        port.name = self.name
+        (found,) = await port._ask_here([words], timeout_s, late)
+        return found
+
+    async def _ask_here(self, questions: Sequence[Words], timeout_s: float, late: str) -> list[RegionAnswer]:
         import redis
 
         try:
@@ -73,9 +99,7 @@ class RedisPort:
         except OSError as error:
             return [RegionAnswer(self.name, error=error.strerror or str(error), unreachable=True)] * len(questions)
         return [
-            RegionAnswer(self.name, error=str(value))
-            if isinstance(value, redis.RedisError)
-            else RegionAnswer(self.name, value)
+            self._failed(value) if isinstance(value, redis.RedisError) else RegionAnswer(self.name, value)
             for value in values
         ]
 
@@ -91,12 +115,16 @@ class RedisPort:
     def _failed(self, error: Exception) -> RegionAnswer:
         import redis
 
+        if isinstance(error, redis.exceptions.MovedError):
+            text = f"MOVED {error.slot_id} {error.host}:{error.port}"
+            return RegionAnswer(self.name, error=text, moved_to=text.split()[-1])
         if isinstance(error, redis.ResponseError):
             return RegionAnswer(self.name, error=str(error))
         return RegionAnswer(self.name, error=text_of_failure(error), unreachable=True)
 
     async def close(self) -> None:
         await self._client.aclose()
+        await asyncio.gather(*[port.close() for port in self._moved.values()])
 
 
 def text_of_failure(error: Exception) -> str:

@@ -17,6 +17,8 @@ class RegionReport:
     name: str
     region: int
     cluster: str
+    shard: int
+    shards: int
     origin: str
     run_id: str
     version: str
@@ -105,6 +107,8 @@ def report_of(fields: Mapping[str, str]) -> RegionReport:
         name=text("region_name"),
         region=number("region"),
         cluster=text("cluster"),
+        shard=number("shard"),
+        shards=number("shards") or 1,
         origin=text("origin"),
         run_id=text("run_id"),
         version=text("crdtstream_version"),

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crdtstream.protocols.hash_slots import slot_ranges
+
 # What a region answers to questions about a link.
 LINK_SELF, LINK_OPEN, LINK_TRANSFER = "self", "open", "transfer"
-# The state of an origin whose membership has ended.
-EVICTED = "evicted"
+# The states of an origin whose membership has ended, for ever or because its region came back as another one.
+EVICTED, FOLLOWED = "evicted", "followed"
+ENDED = (EVICTED, FOLLOWED)
 
 
 @dataclass(frozen=True)
@@ -164,3 +167,13 @@ def consumer_rows(reply: Any) -> list[ConsumerRow]:
         ConsumerRow(row["name"], number(row, "pending"), number(row, "idle"), number(row, "inactive", -1))
         for row in map(fields_of_row, reply)
     ]
+
+
+def shard_addresses(reply: Any, count: int) -> dict[int, str]:
+    """CLUSTER SLOTS: where each of so many shards is reached; one whose address nobody knows is missing."""
+    numbers = {low: number for number, (low, _) in enumerate(slot_ranges(count))}
+    return {numbers[row[0]]: address_at(row[2][0].decode(), row[2][1]) for row in reply}
+
+
+def address_at(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

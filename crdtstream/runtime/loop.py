@@ -258,6 +258,7 @@ class Loop(Turns):
             self.node.serving.wake_keyless()
             self.schedule()
         if self._leaves is None and self.node.leaving.has_left():
+            self._manager.notify_left()
             # A program that follows the leave sees its end before the port closes.
             running = asyncio.get_running_loop()
             self._leaves = running.call_later(FAREWELL_S, partial(self.stop, saves=False, hands_over=False))

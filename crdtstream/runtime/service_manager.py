@@ -13,6 +13,8 @@ import time
 import structlog
 
 STOPPING = "STOPPING=1\nSTATUS=stopping"
+# A supervisor does not start a shard again that has said so.
+LEFT = "STATUS=it has left the cluster"
 SERVING = "READY=1\nSTATUS=serving"
 
 logger = structlog.get_logger()
@@ -32,6 +34,10 @@ class ServiceManager:
             self._send(STOPPING)
         else:
             self._send(f"STATUS={loading}" if loading else SERVING)
+
+    def notify_left(self) -> None:
+        """The region has left its cluster, and stops in a moment."""
+        self._send(LEFT)
 
     def notify_reload(self) -> None:
         """A reload begins; it ends with the next `notify`."""

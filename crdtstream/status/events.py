@@ -93,6 +93,7 @@ SHARDS = (
     Event("shard-map-read", INFO, "This shard goes by a newer map of the shards.", "epoch"),
     Event("shard-started", INFO, "The supervisor has started the process of a shard.", "shard", "process"),
     Event("shards-serving", INFO, "All shards of this machine serve clients.", "shards"),
+    Event("shard-left", INFO, "A shard has left the cluster, and is not started again.", "shard"),
     Event("shard-stopped", INFO, "A shard has ended as it was asked to; `SIGHUP` starts it again.", "shard"),
     Event(
         "shard-failed",

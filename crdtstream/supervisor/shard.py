@@ -1,6 +1,6 @@
 """The process of one shard: started, and started again when it ends by itself, after a wait that doubles each time.
 
-A shard that ends with exit code 0 was asked to, by SHUTDOWN, by SIGTERM, or because its region left: it stays down
+A shard that ends with exit code 0 was asked to. If it left the cluster it stays down; after SHUTDOWN or SIGTERM it does
 until the supervisor is told to start it again.
 """
 
@@ -21,7 +21,7 @@ BACKOFF_S_MIN = 0.25
 BACKOFF_S_MAX = 30.0
 # A process that has served for so long begins again with the shortest wait.
 STEADY_S = 60.0
-STARTING = "it is starting"
+STARTING, LEFT = "it is starting", "it has left the cluster"
 
 logger = structlog.get_logger()
 
@@ -49,6 +49,7 @@ class ShardProcess:
         self.code = 0
         # It has ended as it was asked to.
         self.is_down = False
+        self._has_left = False
 
     @property
     def process_id(self) -> int:
@@ -62,14 +63,16 @@ class ShardProcess:
             await self._run_once()
             if self._stopping.is_set():
                 return
-            if self.code == 0:
+            if self.code == 0 and self._has_left:
+                await self._stay_away()
+            elif self.code == 0:
                 await self._await_restart()
             else:
                 lived_s = asyncio.get_running_loop().time() - began_s
                 await self._rest(lived_s)
 
     async def _run_once(self) -> None:
-        self._listens = self._must_reload = False
+        self._listens = self._must_reload = self._has_left = False
         self._process = await asyncio.create_subprocess_exec(
             *self._command, stdin=DEVNULL, env=self._environment, start_new_session=True
         )
@@ -88,6 +91,13 @@ class ShardProcess:
         await first_of(self._again.wait(), self._stopping.wait())
         self.is_down = False
 
+    async def _stay_away(self) -> None:
+        """Started again, it would join the cluster that it has left."""
+        logger.info("shard-left", shard=self.number)
+        self.is_down = True
+        self._report(LEFT)
+        await self._stopping.wait()
+
     async def _rest(self, lived_s: float) -> None:
         """Wait, before the next attempt, twice as long as before the last one."""
         if lived_s >= STEADY_S:
@@ -104,6 +114,7 @@ class ShardProcess:
     def heard(self, report: ShardReport) -> None:
         """Its process says this of itself."""
         self._listens = True
+        self._has_left = self._has_left or report.has_left
         if self._must_reload:
             self._must_reload = False
             self._signal(signal.SIGHUP)

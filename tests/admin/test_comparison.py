@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, compare, fields_of, named_rows
+from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE, compare, fields_of, joined, named_rows
 from crdtstream.observing.asking import RegionAnswer
 
 
@@ -89,3 +89,15 @@ def test_rows_about_origins_keep_the_name_of_the_region() -> None:
     row = [b"origin", b"2.a", b"region", 2, b"name", b"west", b"state", b"member"]
     (named,) = named_rows([RegionAnswer("east", [row])], b"origin")
     assert fields_of(named.value) == {"2.a region": 2, "2.a region-name": "west", "2.a state": "member"}
+
+
+def test_the_comparisons_of_shards_are_joined() -> None:
+    one = compare([RegionAnswer("east", 1), RegionAnswer("west", 2)])
+    two = compare([RegionAnswer("west", 3)])
+    found = joined([(0, one), (1, two)])
+    assert (found.regions, found.code) == (["east", "west"], DIFFER)
+    assert [(row.shard, row.field, row.cells, row.differs) for row in found.rows] == [
+        (0, "value", [1, 2], True),
+        (1, "value", ["", 3], False),
+    ]
+    assert joined([(None, one)]) == one

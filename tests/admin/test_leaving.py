@@ -10,8 +10,8 @@ import pytest
 from redis.exceptions import ReadOnlyError
 from rich.console import Console
 
-from crdtstream.admin.leaving import Follower, read_status
-from crdtstream.admin.regions import Deadline
+from crdtstream.admin.leaving import leave, read_status
+from crdtstream.admin.regions import Counterparts, Deadline
 from crdtstream.observing.asking import RegionAnswer
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.region import RegionProcess, regions_in
@@ -120,15 +120,21 @@ def test_a_region_alone_cannot_leave(tmp_path: Path) -> None:
         assert one.ask("XADD", "x", "*", "f", "v")
 
 
-class Scripted:
-    """A region with these answers, one after the other."""
+class Scripted(Counterparts):
+    """A region, or a shard of one, with these answers, one after the other."""
 
-    def __init__(self, *answers: RegionAnswer) -> None:
+    def __init__(self, *answers: RegionAnswer, shard: int | None = None) -> None:
         self._answers = list(answers)
+        self.shard = shard
         self.deadline = Deadline(1)
+        self.asked: list[tuple[str | bytes | int, ...]] = []
 
-    def ask_first(self, *_words: str) -> RegionAnswer:
+    def ask_first(self, *words: str | bytes | int) -> RegionAnswer:
+        self.asked.append(words)
         return self._answers.pop(0)
+
+    def fields_of_first(self) -> dict[str, str]:
+        return {"origin": "1.a"}
 
 
 def status(state: bytes, effects: int = 0, name: bytes = b"west") -> RegionAnswer:
@@ -150,14 +156,24 @@ def status(state: bytes, effects: int = 0, name: bytes = b"west") -> RegionAnswe
 )
 def test_how_a_leave_ends(monkeypatch: pytest.MonkeyPatch, answers: tuple[RegionAnswer, ...], error: str) -> None:
     monkeypatch.setattr("crdtstream.admin.leaving.POLL_S", 0.0)
-    follower = Follower(Scripted(*answers), Console(stderr=True), "1.a")  # type: ignore[arg-type]
-    assert follower.follow(status(b"draining", 5)).error == error
+    region = Scripted(status(b"draining", 5), *answers)
+    assert leave([region], Console(stderr=True))[None].error == error
+    assert region.asked == [("CRDT.LEAVE",)] + [("CRDT.LEAVE", "STATUS")] * len(answers)
+
+
+def test_shards_are_followed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crdtstream.admin.leaving.POLL_S", 0.0)
+    refused = RegionAnswer("east", error="no linked region")
+    one, two = Scripted(refused, shard=1), Scripted(status(b"draining", 5), status(b"left"), shard=2)
+    found = leave([one, two], Console(stderr=True))
+    assert found == {1: refused, 2: RegionAnswer("east", [b"origin", b"1.a", b"state", b"left"])}
+    assert len(one.asked) == 1
 
 
 def test_whoever_takes_nothing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("crdtstream.admin.leaving.POLL_S", 0.0)
     monkeypatch.setattr("crdtstream.admin.leaving.PATIENCE_S", 0.0)
     answers = [status(b"draining", 5, b""), status(b"draining", 5, b""), status(b"left")]
-    Follower(Scripted(*answers), Console(stderr=True, width=200), "1.a").follow(answers[0])  # type: ignore[arg-type]
-    assert "region 2 lacks 5 effects and takes none: link it again" in capsys.readouterr().err
+    leave([Scripted(*answers, shard=3)], Console(stderr=True, width=200))
+    assert "shard 3: region 2 lacks 5 effects and takes none: link it again" in capsys.readouterr().err
     assert read_status(status(b"draining", 5)) == (b"draining", {"region west (2)": 5})

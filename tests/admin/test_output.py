@@ -6,8 +6,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from crdtstream.admin.comparison import compare
-from crdtstream.admin.output import fitting, regions_by_value
+from crdtstream.admin.comparison import compare, joined
+from crdtstream.admin.output import as_json, fitting, regions_by_value
 from crdtstream.observing.asking import RegionAnswer
 
 REGIONS = ("east", "west", "north", "south", "frankfurt", "singapore", "sao-paulo", "sydney")
@@ -44,3 +44,12 @@ def test_only_regions_that_did_not_answer_have_an_error() -> None:
     comparison = compare([RegionAnswer("east", 1), refused])
     assert regions_by_value(comparison.rows[0], comparison.regions) == [(refused.error, "west")]
     assert regions_by_value(comparison.rows[1], comparison.regions) == [("1", "east"), ("-", "west")]
+
+
+def test_rows_of_shards_have_a_column_and_a_field_for_it() -> None:
+    found = joined([(shard, compare([RegionAnswer(region, b"12") for region in REGIONS[:2]])) for shard in (0, 1)])
+    console = Console(width=40, record=True, file=StringIO())
+    console.print(fitting("digest", found, console))
+    assert "│ │ 1 │ value │ 12 │ 12 │" in [" ".join(line.split()) for line in console.export_text().splitlines()]
+    assert [row.get("shard") for row in as_json("digest", found)["rows"]] == [0, 1]
+    assert "shard" not in as_json("digest", compare([RegionAnswer("east", b"12")]))["rows"][0]

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from crdtstream.admin import ranges
 from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE
 from crdtstream.admin.ranges import Range, compare_range, order
-from crdtstream.admin.regions import Deadline, Regions
+from crdtstream.admin.regions import Counterparts, Deadline
 from crdtstream.observing.asking import RegionAnswer
 
 PAGE = 3
 Entry = tuple[int, str]
 
 
-class FakeRegions(Regions):
+class FakeCounterparts(Counterparts):
     """Regions whose streams are lists of (seq, value), in order; None for one that does not answer."""
 
     def __init__(self, *streams: list[Entry] | None) -> None:
@@ -43,7 +43,7 @@ def _short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compared(*streams: list[Entry] | None, shown: int = 100, most: int = 0) -> Range:
-    return compare_range(FakeRegions(*streams), "s", "-", "+", shown, most)
+    return compare_range(FakeCounterparts(*streams), "s", "-", "+", shown, most)
 
 
 def entries(*seqs: int) -> list[Entry]:
@@ -83,7 +83,7 @@ def test_a_bound_is_told() -> None:
 
 
 def test_the_time_for_the_command_ends_it() -> None:
-    regions = FakeRegions(entries(*range(1, 20)), entries(*range(1, 20)))
+    regions = FakeCounterparts(entries(*range(1, 20)), entries(*range(1, 20)))
     regions.deadline = Deadline(1e-9)
     found = compare_range(regions, "s", "-", "+", 100)
     assert (found.compared, found.complete, regions.asked) == (2, False, 1)

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from crdtstream.admin.standing import FAILING, HEALTHY, ClusterStanding
-from crdtstream.admin.watching import screen_of
+from crdtstream.admin.standing import FAILING, HEALTHY, ClusterStanding, Standings
+from crdtstream.admin.watching import as_json, screen_of
 from crdtstream.observing.digests import RegionDigest
 from crdtstream.observing.reading import RegionReading
-from tests.observing.made import origin, reading, row
+from tests.observing.made import origin, reading, row, shard
 
 NUMBERS = range(1, 9)
 
@@ -30,7 +30,10 @@ def test_regions_that_agree_are_healthy_however_far_behind() -> None:
     found = ClusterStanding((ahead, behind), {1: RegionDigest("x", {"1.a": 500}), 2: RegionDigest("y", {})})
     assert (found.code, found.failures(), found.behind(behind), found.behind(ahead)) == (HEALTHY, [], 500, 0)
     assert "digests were not compared: effects are on their way" in found.warnings()[0]
-    assert found.headline() == "OK  cluster shop: 2 of 2 regions answer, 1 of 1 links up, digests not compared"
+    assert (
+        Standings((found,)).headline()
+        == "OK  cluster shop: 2 of 2 regions answer, 1 of 1 links up, digests not compared"
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +113,7 @@ def test_a_certificate_that_ends_soon_is_a_warning() -> None:
     )
     assert ClusterStanding((ending,), at_s=1_700_000_000.0).warnings() == []
     console = Console(width=100, record=True, highlight=False, markup=False)
-    console.print(screen_of(found))
+    console.print(screen_of(Standings((found,))))
     assert " 11 d" in console.export_text()
 
 
@@ -128,8 +131,34 @@ def test_eight_regions_fit_on_a_hundred_columns() -> None:
     readings = linked(*NUMBERS, **busy)
     readings[6] = replace(readings[6], report=None, error="no answer within 5 s")
     console = Console(width=100, record=True, highlight=False, markup=False)
-    console.print(screen_of(ClusterStanding(tuple(readings))))
+    console.print(screen_of(Standings((ClusterStanding(tuple(readings)),))))
     lines = console.export_text().splitlines()
     assert all(len(line) <= 100 for line in lines)
     assert sum("123.0 GiB" in line and "987.0 TiB" in line and "123,456" in line for line in lines) == 7
     assert len(lines) < 24
+
+
+def test_the_worst_of_the_shards_is_that_of_the_region() -> None:
+    well = ClusterStanding(tuple(shard(each, 0, row(3 - each)) for each in (1, 2)), digests("x", "x"), shard=0)
+    silent = replace(shard(2, 1, row(1)), error="Connection refused")
+    down = ClusterStanding((shard(1, 1, row(2), rdb_last_bgsave_status="err"), silent), digests("y"), shard=1)
+    found = Standings((well, down))
+    assert (found.code, found.digest_result) == (FAILING, "equal")
+    assert found.failures() == ["shard 1: r2 does not answer: Connection refused"]
+    assert found.warnings() == ["shard 1: r1 cannot take a checkpoint: see its log"]
+    assert found.headline() == (
+        "FAILING  cluster shop: 3 of 4 shards of 2 regions answer, 2 of 2 links up, digests equal"
+    )
+    assert Standings((well, replace(down, digests=digests("y", "z")))).digest_result == "different"
+    console = Console(width=100, record=True, highlight=False, markup=False)
+    console.print(screen_of(found))
+    assert [line.split()[:3] for line in console.export_text().splitlines()[2:6]] == [
+        ["0", "r1", "serves"],
+        ["0", "r2", "serves"],
+        ["1", "r1", "serves"],
+        ["1", "r2", "no"],
+    ]
+    told = as_json(found)
+    assert [(each["name"], each["shard"]) for each in told["regions"]] == [("r1", 0), ("r2", 0), ("r1", 1), ("r2", 1)]
+    assert [each["shard"] for each in told["links"]] == [0, 1]
+    assert "shard" not in as_json(Standings((ClusterStanding(tuple(linked(1, 2))),)))["regions"][0]

@@ -23,7 +23,7 @@ from crdtstream.admin.settings import AdminSettings
 from crdtstream.admin.standing import FAILING, HEALTHY
 from crdtstream.admin.watching import WALK_SHARE, TopView
 from crdtstream.observing.access import Access
-from crdtstream.observing.reading import RedisPorts
+from crdtstream.observing.reading import RedisPorts, RegionReading
 from crdtstream.observing.walking import Walks
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.relay import Relay
@@ -146,7 +146,7 @@ async def test_top_visits_a_part_of_the_streams_at_each_look(joined: Joined) -> 
     view = TopView(settings, ports, 1.0)
     walks = view._walks = EndlessWalks(ports)
     began_s = time.monotonic()
-    table = await view._groups({"region1": redis_address(joined[0])})
+    table = await view._groups([RegionReading(redis_address(joined[0]))])
     await ports.close()
     assert WALK_SHARE * 1.0 <= time.monotonic() - began_s < 1.0 and walks.steps > 1
     assert table.title == "groups that lag most, so far"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from crdtstream.observing.info import report_of
@@ -17,6 +18,17 @@ def row(region: int, link: str = "open", **fields: Any) -> LinkRow:
 def reading(region: int, *rows: LinkRow, **fields: str) -> RegionReading:
     report = report_of({"region": str(region), "region_name": f"r{region}", "cluster": "shop", **fields})
     return RegionReading(f"r{region}:6379", report, (row(region, "self"), *rows))
+
+
+def shard(region: int, number: int, *rows: LinkRow, shards: int = 2, **fields: str) -> RegionReading:
+    """A shard of a region, which knows the others of its region."""
+    found = reading(region, *rows, shard=str(number), shards=str(shards), **fields)
+    addresses = {each: shard_address(region, each) for each in range(shards)}
+    return replace(found, address=shard_address(region, number), shard_addresses=addresses)
+
+
+def shard_address(region: int, number: int) -> str:
+    return f"r{region}:{6379 + number}"
 
 
 def origin(region: int, state: str) -> Any:

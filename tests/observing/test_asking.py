@@ -49,3 +49,30 @@ async def test_a_silent_region_is_unreachable() -> None:
         answer = await port.ask(["PING"], 0.05)
         assert (answer.error, answer.unreachable) == ("no answer within 0.05 s", True)
         await port.close()
+
+
+async def test_a_key_that_another_shard_has_is_asked_for_there() -> None:
+    """Once: a shard that does not have it either is at odds with the first one, which shows."""
+
+    async def serve(text: str) -> asyncio.Server:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while data := await reader.read(1 << 16):
+                writer.write(f"{text}\r\n".encode() if b"XLEN" in data else b"+OK\r\n" * data.count(b"*"))
+            writer.close()
+
+        return await asyncio.start_server(answer, "127.0.0.1", 0)
+
+    def at(server: asyncio.Server) -> int:
+        return int(server.sockets[0].getsockname()[1])
+
+    there = await serve(":7")
+    lost = await serve("-MOVED 5 127.0.0.1:1")
+    here, astray = await serve(f"-MOVED 5 127.0.0.1:{at(there)}"), await serve(f"-MOVED 5 127.0.0.1:{at(lost)}")
+    async with there, lost, here, astray:
+        ports = [RedisPort(f"127.0.0.1:{at(server)}", Access()) for server in (here, astray)]
+        ports[0].name = "east"
+        told = await ports[0].ask(["XLEN", "x"], 5.0)
+        assert (told.region, told.value, told.error) == ("east", 7, "")
+        assert (await ports[1].ask(["XLEN", "x"], 5.0)).error == "MOVED 5 127.0.0.1:1"
+        for port in ports:
+            await port.close()

@@ -16,6 +16,7 @@ import pytest
 import structlog.testing
 
 from crdtstream.processes.waiting import DEADLINE_S
+from crdtstream.runtime.service_manager import LEFT
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
 from crdtstream.supervisor.supervisor import FAILURE, USAGE_ERROR, Supervisor, own_command
@@ -162,3 +163,20 @@ async def test_only_those_of_this_machine_run_and_know_their_number(config: Conf
 
 def test_a_shard_is_started_as_this_process_was() -> None:
     assert own_command() == [sys.executable, *sys.orig_argv[1:]]
+
+
+async def test_a_shard_that_has_left_is_not_started_again_and_the_last_one_ends_all(
+    config: Config, tmp_path: Path, log: list[structlog.typing.EventDict]
+) -> None:
+    program = (
+        f"tell('READY=1')\nif number == '1': tell({LEFT!r}); tell('STOPPING=1\\nSTATUS=stopping'); sys.exit(0)\n"
+        f"signal.signal(signal.SIGUSR1, lambda *_: (tell({LEFT!r}), sys.exit(0)))\nwhile True: time.sleep(600)\n"
+    )
+    running = asyncio.create_task(Supervisor(config, lambda: config, command(tmp_path, program)).run())
+    await reached(lambda: [row["shard"] for row in log if row["event"] == "shard-left"] == [1])
+    os.kill(os.getpid(), signal.SIGHUP)
+    await reached(lambda: signals(tmp_path) == ["0 SIGHUP"])
+    started = [row for row in log if row["event"] == "shard-started"]
+    assert [row["shard"] for row in started] == [0, 1]
+    os.kill(started[0]["process"], signal.SIGUSR1)
+    assert await end(running) == 0

@@ -57,7 +57,8 @@ BATCH_BYTES: Final = 1 << 18
 
 class StartOver:
     """At most one start-over at a time. `step` is its state (states.py); `source` is the region whose state is taken,
-    0 for none; `count` counts completed ones.
+    0 for none; `count` counts completed ones, and `last_source` and `last_ms` say which and when the last one of this
+    process was.
     """
 
     __slots__ = (
@@ -73,6 +74,8 @@ class StartOver:
         "_standing",
         "_turn",
         "count",
+        "last_ms",
+        "last_source",
         "replaced",
         "source",
         "step",
@@ -89,6 +92,8 @@ class StartOver:
         self.step = IDLE
         self.source = 0
         self.count = 0
+        self.last_source = 0
+        self.last_ms = 0
         # True after the state was replaced in this turn.
         self.replaced = False
         self._before = VersionVector()
@@ -187,7 +192,7 @@ class StartOver:
         self._linked_ms = now_ms
         complete = exchange.reports.complete_state()
         if complete is not None:
-            self._replace(complete.transfer, complete.state)
+            self._replace(complete.transfer, complete.state, now_ms)
             return
         if self.step == LEVELLING and (now_ms - self._since_ms >= timeout_ms or self._is_level(session)):
             self._pass(LEVELLED)
@@ -215,7 +220,7 @@ class StartOver:
 
     # Replacement
 
-    def _replace(self, transfer: int, state: TransferReader) -> None:
+    def _replace(self, transfer: int, state: TransferReader, now_ms: int) -> None:
         try:
             # Screened against an empty replica: it replaces what is here, so a fork with it is no reason to reject it.
             screen_state(state, Replica(0))
@@ -232,6 +237,7 @@ class StartOver:
         self._membership.begin_again()
         entries = self._hand_over()
         self.replaced = True
+        self.last_source, self.last_ms = self.source, now_ms
         self._report(gone, entries)
         self._end(f"origin {origin_name(gone)} has ended, its region started over as {origin_name(self._birth.origin)}")
 

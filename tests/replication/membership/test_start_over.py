@@ -305,6 +305,8 @@ def test_clients_wait_until_it_is_done_and_those_that_waited_are_told() -> None:
     pass_time(cluster)
     assert isinstance(run(cluster, 1, "XADD x * f v"), str)
     assert "start_over:" in info(cluster, 1) and "start_overs:1" in info(cluster, 1)
+    last_ms = cluster.node(1).start_over.last_ms
+    assert {"start_over_last_region:2", f"start_over_last_time:{last_ms // 1000}"} <= set(info(cluster, 1))
 
 
 def test_a_region_whose_source_is_gone_is_what_it_was() -> None:
