@@ -16,7 +16,7 @@ from crdtstream.dashboard.trends import RegionTrends, Trends
 from crdtstream.observing.certificates import ending
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.links import RegionLink
-from crdtstream.observing.reading import RegionReading
+from crdtstream.observing.reading import RegionReading, labelled
 from crdtstream.observing.rows import LinkRow
 from crdtstream.observing.unread import UnreadGroups
 from crdtstream.observing.words import duration, percent, several, size
@@ -65,11 +65,11 @@ def alerts(
     found: list[Alert] = []
     for reading in readings:
         found += of_region(reading, moment.now_s)
-        found += of_trends(reading.name, trends.of(reading.region), moment.steady_s)
+        found += of_trends(reading.label, trends.of(*reading.place), moment.steady_s)
     found += of_unread(trends.unread)
     found += [of_link(link, names) for link in links if not link.is_up and link.unlinked_ms > UNLINKED_MS]
     found += [
-        Alert("PeerLags", WARNING, f"{place.name} is {duration(place.lag_ms)} behind")
+        Alert("PeerLags", WARNING, f"{place.label} is {duration(place.lag_ms)} behind")
         for place in shown
         if place.lag_ms > LAG_MS
     ]
@@ -82,8 +82,8 @@ def ordered(found: Iterable[Alert]) -> list[Alert]:
 
 
 def of_link(link: RegionLink, names: dict[int, str]) -> Alert:
-    text = f"{names[link.one]} and {names[link.other]} have not been linked for {duration(link.unlinked_ms)}"
-    return Alert("PeerUnlinked", WARNING, text)
+    one, other = (labelled(names[region], link.shard) for region in (link.one, link.other))
+    return Alert("PeerUnlinked", WARNING, f"{one} and {other} have not been linked for {duration(link.unlinked_ms)}")
 
 
 def of_trends(name: str, trends: RegionTrends, now_s: float) -> list[Alert]:
@@ -112,15 +112,15 @@ def of_unread(unread: UnreadGroups) -> list[Alert]:
 
 def of_region(reading: RegionReading, now_s: float) -> list[Alert]:
     if not reading.answers:
-        return [Alert("RegionDown", CRITICAL, f"{reading.name} does not answer: {reading.error}")]
+        return [Alert("RegionDown", CRITICAL, f"{reading.label} does not answer: {reading.error}")]
     report = reading.report
     assert report is not None, "a region that answers has a report"
-    ends = [Alert("CertificateEnds", WARNING, text) for text in ending(report.name, report.certificates, now_s)]
-    return [*of_standing(report), *of_room(report), *of_peers(report.name, reading.links), *ends]
+    name = reading.label
+    ends = [Alert("CertificateEnds", WARNING, text) for text in ending(name, report.certificates, now_s)]
+    return [*of_standing(name, report), *of_room(name, report), *of_peers(name, reading.links), *ends]
 
 
-def of_standing(report: RegionReport) -> list[Alert]:
-    name = report.name
+def of_standing(name: str, report: RegionReport) -> list[Alert]:
     found: list[Alert] = []
     if report.loading:
         found.append(Alert("RegionNotServing", CRITICAL, f"{name} serves no clients: {report.loading}"))
@@ -138,8 +138,7 @@ def of_standing(report: RegionReport) -> list[Alert]:
     return found
 
 
-def of_room(report: RegionReport) -> list[Alert]:
-    name = report.name
+def of_room(name: str, report: RegionReport) -> list[Alert]:
     found: list[Alert] = []
     if report.disk_full:
         found.append(Alert("WritesRefused", CRITICAL, f"{name} refuses writes, its disk is full: {report.disk_remedy}"))

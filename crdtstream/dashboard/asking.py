@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from crdtstream.dashboard.decoding import shown
@@ -35,6 +35,8 @@ DIFF_ENTRIES = 1_000
 RUN_GROUPS_MAX = 20
 
 RedisAddresses = Mapping[str, str]
+# Those of the shards that have a key, by region.
+AddressesOf = Callable[[bytes], RedisAddresses]
 Cursors = dict[str, bytes]
 
 
@@ -48,19 +50,21 @@ class SearchPage:
 
 
 async def search(
-    ports: RedisPorts, addresses: RedisAddresses, pattern: bytes, cursors: Mapping[str, bytes]
+    ports: RedisPorts, shards: RedisAddresses, of: AddressesOf, pattern: bytes, cursors: Mapping[str, bytes]
 ) -> SearchPage:
-    """Look for streams whose names match, a page of each region. A pattern that is a name is not searched for."""
+    """Look for streams whose names match, a page of each region and shard. A pattern that is a name is not searched
+    for.
+    """
     if not SPECIAL & set(pattern):
-        found = await described(ports, addresses, [pattern])
+        found = await described(ports, of, [pattern])
         return SearchPage(tuple(row for row in found if any(cell is not None for _, cell in row[1])), {}, ())
-    begun = cursors or dict.fromkeys(addresses, b"0")
-    asked = {region: address for region, address in addresses.items() if region in begun}
+    begun = cursors or dict.fromkeys(shards, b"0")
+    asked = {region: address for region, address in shards.items() if region in begun}
     pages = await asyncio.gather(*[scan(ports, asked[region], pattern, begun[region]) for region in asked])
     names = sorted({name for found, _, _ in pages for name in found})
     following = {region: cursor for region, (_, cursor, _) in zip(asked, pages, strict=True) if cursor != b"0"}
     errors = tuple(f"{region}: {error}" for region, (_, _, error) in zip(asked, pages, strict=True) if error)
-    return SearchPage(await described(ports, addresses, names), following, errors)
+    return SearchPage(await described(ports, of, names), following, errors)
 
 
 async def scan(ports: RedisPorts, address: str, pattern: bytes, cursor: bytes) -> tuple[list[bytes], bytes, str]:
@@ -84,16 +88,25 @@ async def scan(ports: RedisPorts, address: str, pattern: bytes, cursor: bytes) -
 
 
 async def described(
-    ports: RedisPorts, addresses: RedisAddresses, names: Sequence[bytes]
+    ports: RedisPorts, of: AddressesOf, names: Sequence[bytes]
 ) -> tuple[tuple[bytes, tuple[tuple[str, StreamRow | None], ...]], ...]:
-    if not names:
-        return ()
+    """The streams with these names, in each region; those of one shard are asked for together."""
+    asked: dict[tuple[tuple[str, str], ...], list[bytes]] = {}
+    for name in names:
+        asked.setdefault(tuple(of(name).items()), []).append(name)
+    found = await asyncio.gather(*[described_at(ports, dict(places), own) for places, own in asked.items()])
+    return tuple(sorted((row for rows in found for row in rows), key=lambda row: row[0]))
+
+
+async def described_at(
+    ports: RedisPorts, addresses: RedisAddresses, names: Sequence[bytes]
+) -> list[tuple[bytes, tuple[tuple[str, StreamRow | None], ...]]]:
     questions: list[Words] = [("XINFO", "STREAM", name) for name in names]
     answers = await ports.ask_all(addresses.values(), questions)
-    return tuple(
+    return [
         (name, tuple((region, row_of(answers[address][at])) for region, address in addresses.items()))
         for at, name in enumerate(names)
-    )
+    ]
 
 
 def row_of(answer: RegionAnswer) -> StreamRow | None:

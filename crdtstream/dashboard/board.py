@@ -12,9 +12,10 @@ from crdtstream.dashboard.site import SITE
 from crdtstream.dashboard.visitors import Visitor, Visitors, needs_password
 from crdtstream.dashboard.watching import Watch
 from crdtstream.observing.access import Access
-from crdtstream.observing.reading import RedisPorts
+from crdtstream.observing.reading import RedisPorts, RegionReading
 from crdtstream.observing.unread import MARKED_MAX
 from crdtstream.observing.walking import Walks
+from crdtstream.protocols.hash_slots import hash_slot_of, shard_of_slot
 
 # How long it is believed whether the default user needs a password.
 BELIEVED_S = 5.0
@@ -56,7 +57,7 @@ class Board:
 
     async def _walk(self) -> None:
         while True:
-            await asyncio.sleep(await self.walks.step(self.answering(), self.watch.addresses.values()))
+            await asyncio.sleep(await self.walks.step(self.shards(), self.watch.addresses.values()))
 
     async def _ask_prometheus(self) -> None:
         while True:
@@ -67,9 +68,25 @@ class Board:
         """What the regions say, and what Prometheus says."""
         return ordered([*self.watch.picture.alerts, *self._metric_alerts])
 
-    def answering(self) -> dict[str, str]:
-        """The addresses of the regions that answer, by their names."""
-        return {each.name: each.address for each in self.watch.readings if each.answers and each.report is not None}
+    def shards(self, region: str = "") -> dict[str, str]:
+        """The addresses of the shards that answer, of one region or of all, by their names; those of the regions
+        themselves where they have one shard.
+        """
+        return {each.label: each.address for each in self._answering() if region in ("", each.name)}
+
+    def answering(self, key: bytes) -> dict[str, str]:
+        """The addresses of the regions that answer, by their names: of the shard that has this key."""
+        hash_slot = hash_slot_of(key)
+        return {
+            each.name: each.address for each in self._answering() if each.shard == shard_of_slot(hash_slot, each.shards)
+        }
+
+    def regions(self) -> list[str]:
+        """The names of the regions that answer."""
+        return list(dict.fromkeys(each.name for each in self._answering()))
+
+    def _answering(self) -> list[RegionReading]:
+        return [each for each in self.watch.readings if each.answers and each.report is not None]
 
     async def default_visitor(self) -> Visitor | None:
         """Who looks without a login; None if the default user needs a password."""

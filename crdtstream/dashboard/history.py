@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crdtstream.observing.info import Vector, lacking
+from crdtstream.observing.info import RegionReport, Vector, lacking
 
 HOUR_S = 3600.0
 
@@ -49,6 +49,35 @@ class Sample:
     disk_free_bytes: int
     log_bytes: int
     clients: int
+
+
+def sample_of(report: RegionReport, total: int, behind_ms: int) -> Sample:
+    """`total` is how many effects anybody has."""
+    own = sum(report.vector.values())
+    return Sample(
+        commands=report.commands,
+        effects=own,
+        behind=total - own,
+        behind_ms=behind_ms,
+        memory_bytes=report.memory_bytes,
+        disk_free_bytes=report.disk_free_bytes,
+        log_bytes=report.log_bytes,
+        clients=report.clients,
+    )
+
+
+def sample_of_all(shards: Sequence[Sample]) -> Sample:
+    """That of a region: what its shards have together, the disk that has least left, and the time of the worst."""
+    return Sample(
+        commands=sum(each.commands for each in shards),
+        effects=sum(each.effects for each in shards),
+        behind=sum(each.behind for each in shards),
+        behind_ms=max(each.behind_ms for each in shards),
+        memory_bytes=sum(each.memory_bytes for each in shards),
+        disk_free_bytes=min(each.disk_free_bytes for each in shards),
+        log_bytes=sum(each.log_bytes for each in shards),
+        clients=sum(each.clients for each in shards),
+    )
 
 
 class SampleLog:

@@ -91,16 +91,16 @@ class RegionTrends:
 
 
 class Trends:
-    """Those of all regions, by number, and the groups that nobody reads."""
+    """Those of all regions, by number and shard, and the groups that nobody reads."""
 
     def __init__(self) -> None:
-        self._regions: dict[int, RegionTrends] = {}
+        self._regions: dict[tuple[int, int], RegionTrends] = {}
         self.unread = UnreadGroups()
 
     def record(self, now_s: float, reports: Iterable[RegionReport], unread: UnreadGroups) -> None:
         for report in reports:
-            self._regions.setdefault(report.region, RegionTrends()).record(now_s, report)
+            self._regions.setdefault((report.region, report.shard), RegionTrends()).record(now_s, report)
         self.unread = unread
 
-    def of(self, region: int) -> RegionTrends:
-        return self._regions.get(region, RegionTrends())
+    def of(self, region: int, shard: int = 0) -> RegionTrends:
+        return self._regions.get((region, shard), RegionTrends())

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from crdtstream.dashboard.alerts import Alert, AlertTime, alerts
-from crdtstream.dashboard.history import Sample, SampleLog, VectorLog
-from crdtstream.dashboard.model import DigestRound, Headline, Place, places, verdict
+from crdtstream.dashboard.history import Sample, SampleLog, VectorLog, sample_of, sample_of_all
+from crdtstream.dashboard.model import DigestRound, Headline, Place, places, verdict, worst_places, worst_round
 from crdtstream.dashboard.trends import Trends
 from crdtstream.observing.info import Vector, fields_of_info, union, vector_of
-from crdtstream.observing.links import RegionLink, links
-from crdtstream.observing.reading import RedisPorts, RegionReading, read_all
+from crdtstream.observing.links import RegionLink, links, worst_links
+from crdtstream.observing.reading import RedisPorts, RegionReading, by_shard, read_all
 from crdtstream.observing.unread import UnreadGroups
 
 ROUND_S = 2.0
@@ -27,10 +27,13 @@ DIGEST_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Picture:
-    """All that the overview shows, of one moment."""
+    """All that the overview shows, of one moment; `places` and `links` are the worst of the shards of each region,
+    `shards` are all.
+    """
 
     readings: tuple[RegionReading, ...] = ()
     places: tuple[Place, ...] = ()
+    shards: tuple[Place, ...] = ()
     links: tuple[RegionLink, ...] = ()
     verdict: Headline = field(default_factory=lambda: Headline("unknown", "The regions are being asked", ()))
     alerts: tuple[Alert, ...] = ()
@@ -51,14 +54,14 @@ class Watch:
         self.readings: list[RegionReading] = [RegionReading(address) for address in addresses]
         self.history = SampleLog()
         self.picture = Picture()
-        self.digests = DigestRound({}, False, 0.0, ended=False)
-        self._logs: dict[int, VectorLog] = {}
+        self.digests: dict[int, DigestRound] = {0: DigestRound({}, False, 0.0, ended=False)}
+        self._logs: dict[tuple[int, int], VectorLog] = {}
         self._digest_from_s = 0.0
 
     @property
     def addresses(self) -> dict[str, str]:
-        """The Redis addresses of the regions that are asked, by their names, in the order of their numbers."""
-        return {reading.name: reading.address for reading in self.readings}
+        """The Redis addresses of the regions and shards that are asked, by their names, in the order of numbers."""
+        return {reading.label: reading.address for reading in self.readings}
 
     @property
     def crowded(self) -> Sequence[str]:
@@ -81,58 +84,51 @@ class Watch:
         now_s = time.monotonic()
         reports = [each.report for each in self.readings if each.answers and each.report is not None]
         for report in reports:
-            self._logs.setdefault(report.region, VectorLog()).record(now_s, report.vector)
+            self._logs.setdefault((report.region, report.shard), VectorLog()).record(now_s, report.vector)
         self._trends.record(now_s, reports, self._unread())
         self.picture = self._draw(now_s)
         self.history.record(time.time(), self._samples())
 
     def _draw(self, now_s: float) -> Picture:
-        shown = places(self.readings, self._behind(now_s))
-        joined = links(self.readings, self._link_lags(now_s))
-        told = verdict(shown, joined, self.digests, now_s)
-        found = alerts(self.readings, shown, joined, self._trends, AlertTime(now_s, time.time()))
-        return Picture(tuple(self.readings), tuple(shown), tuple(joined), told, tuple(found))
-
-    def _vectors(self) -> dict[int, Vector]:
-        return {each.region: each.report.vector for each in self.readings if each.report is not None}
-
-    def _link_lags(self, now_s: float) -> dict[tuple[int, int], int]:
-        """For how long the first region has held what the second lacks."""
-        vectors = self._vectors()
-        return {
-            (one, other): log.behind_ms(applied, now_s)
-            for one, log in self._logs.items()
-            for other, applied in vectors.items()
-            if one != other
-        }
-
-    def _behind(self, now_s: float) -> dict[int, int]:
         lags = self._link_lags(now_s)
+        shown = places(self.readings, behind(lags))
+        joined = [link for shard, each in by_shard(self.readings).items() for link in links(each, lags.get(shard))]
+        regions, worst = worst_places(shown), worst_links(joined)
+        told = verdict(shown, worst, worst_round(self.digests.values()), now_s)
+        found = alerts(self.readings, shown, joined, self._trends, AlertTime(now_s, time.time()))
+        return Picture(tuple(self.readings), tuple(regions), tuple(shown), tuple(worst), told, tuple(found))
+
+    def _link_lags(self, now_s: float) -> dict[int, dict[tuple[int, int], int]]:
+        """For how long the first region has held what the second lacks, in each shard."""
+        found: dict[int, dict[tuple[int, int], int]] = {}
+        for shard, vectors in self._vectors().items():
+            found[shard] = {
+                (one, other): self._logs[one, shard].behind_ms(applied, now_s)
+                for one in vectors
+                for other, applied in vectors.items()
+                if one != other and (one, shard) in self._logs
+            }
+        return found
+
+    def _vectors(self) -> dict[int, dict[int, Vector]]:
+        """By shard and region."""
         return {
-            region: max((ms for (_, other), ms in lags.items() if other == region), default=0)
-            for region in self._vectors()
+            shard: {each.region: each.report.vector for each in found if each.report is not None}
+            for shard, found in by_shard(self.readings).items()
         }
 
     def _samples(self) -> dict[str, Sample]:
-        vectors = self._vectors()
-        total = sum(union(vectors.values()).values())
+        """Those of the regions of which all shards answer."""
+        totals = {shard: sum(union(vectors.values()).values()) for shard, vectors in self._vectors().items()}
         late = {place.region: place.lag_ms for place in self.picture.places}
-        found: dict[str, Sample] = {}
+        found: dict[str, list[Sample]] = {}
+        silent = {reading.name for reading in self.readings if not reading.answers or reading.report is None}
         for reading in self.readings:
             report = reading.report
-            if reading.answers and report is not None:
-                own = sum(report.vector.values())
-                found[report.name] = Sample(
-                    commands=report.commands,
-                    effects=own,
-                    behind=total - own,
-                    behind_ms=late.get(reading.region, 0),
-                    memory_bytes=report.memory_bytes,
-                    disk_free_bytes=report.disk_free_bytes,
-                    log_bytes=report.log_bytes,
-                    clients=report.clients,
-                )
-        return found
+            if reading.name not in silent and report is not None:
+                sample = sample_of(report, totals[reading.shard], late.get(reading.region, 0))
+                found.setdefault(reading.name, []).append(sample)
+        return {name: sample_of_all(samples) for name, samples in found.items()}
 
     async def _compare(self) -> None:
         while True:
@@ -143,7 +139,12 @@ class Watch:
 
     async def compare(self) -> None:
         """Ask all regions that answer for their digests, and whether the vectors were equal before and after."""
-        asked = {each.region: each.address for each in self.readings if each.answers}
+        shards = by_shard(each for each in self.readings if each.answers)
+        compared = await asyncio.gather(*[self._compared(shard, each) for shard, each in shards.items()])
+        self.digests = dict(zip(shards, compared, strict=True)) or self.digests
+
+    async def _compared(self, shard: int, readings: Sequence[RegionReading]) -> DigestRound:
+        asked = {each.region: each.address for each in readings}
         questions = [("INFO", "replication"), ("CRDT.DIGEST",), ("INFO", "replication")]
         found = await self.ports.ask_all(asked.values(), questions, DIGEST_TIMEOUT_S)
         digests: dict[int, str] = {}
@@ -154,6 +155,16 @@ class Watch:
                 digests[region] = digest.value.decode()
                 vectors += [vector_of(fields_of_info(told.value).get("vector", "")) for told in (before, after)]
         same = bool(vectors) and all(vector == vectors[0] for vector in vectors)
-        rounded = DigestRound(digests, same, self.digests.equal_s)
-        equal_s = time.monotonic() if rounded.are_equal else rounded.equal_s
-        self.digests = DigestRound(digests, same, equal_s)
+        last = self.digests.get(shard)
+        told_shard = shard if any(each.shards > 1 for each in readings) else None
+        rounded = DigestRound(digests, same, last.equal_s if last else 0.0, shard=told_shard)
+        return replace(rounded, equal_s=time.monotonic()) if rounded.are_equal else rounded
+
+
+def behind(lags: Mapping[int, Mapping[tuple[int, int], int]]) -> dict[tuple[int, int], int]:
+    """For how long each region has lacked something that another one has, by region and shard."""
+    found: dict[tuple[int, int], int] = {}
+    for shard, told in lags.items():
+        for (_, region), ms in told.items():
+            found[region, shard] = max(ms, found.get((region, shard), 0))
+    return found

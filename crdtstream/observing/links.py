@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from crdtstream.observing.reading import RegionReading, evicted
@@ -11,7 +11,9 @@ from crdtstream.observing.rows import LINK_TRANSFER, LinkRow
 
 @dataclass(frozen=True)
 class RegionLink:
-    """What two regions say of the link between them; `reason` is why it is down, in the words of a refusal."""
+    """What two regions say of the link between them; `reason` is why it is down, in the words of a refusal, and `shard`
+    is whose link it is, where regions have several.
+    """
 
     one: int
     other: int
@@ -21,11 +23,12 @@ class RegionLink:
     lag_ms: int
     unlinked_ms: int
     reason: str
+    shard: int | None = None
 
 
 def links(readings: Sequence[RegionReading], lag_ms: Mapping[tuple[int, int], int] | None = None) -> list[RegionLink]:
-    """One for each two regions; it is down if either side says so. `lag_ms` is for how long the first has held what
-    the second lacks.
+    """One for each two regions, from the readings of shards with one number; it is down if either side says so.
+    `lag_ms` is for how long the first has held what the second lacks.
     """
     told: dict[tuple[int, int], list[LinkRow]] = {}
     gone = evicted(readings)
@@ -34,10 +37,13 @@ def links(readings: Sequence[RegionReading], lag_ms: Mapping[tuple[int, int], in
             if row.region and row.region != reading.region and row.region not in gone:
                 pair = (min(reading.region, row.region), max(reading.region, row.region))
                 told.setdefault(pair, []).append(row)
-    return [link_of(pair, rows, lag_ms or {}) for pair, rows in sorted(told.items())]
+    shard = next((each.shard for each in readings if each.shards > 1), None)
+    return [link_of(pair, rows, lag_ms or {}, shard) for pair, rows in sorted(told.items())]
 
 
-def link_of(pair: tuple[int, int], rows: Sequence[LinkRow], lag_ms: Mapping[tuple[int, int], int]) -> RegionLink:
+def link_of(
+    pair: tuple[int, int], rows: Sequence[LinkRow], lag_ms: Mapping[tuple[int, int], int], shard: int | None
+) -> RegionLink:
     down = [row for row in rows if not row.is_linked]
     reasons = dict.fromkeys(row.reason for row in down if row.reason)
     return RegionLink(
@@ -49,7 +55,16 @@ def link_of(pair: tuple[int, int], rows: Sequence[LinkRow], lag_ms: Mapping[tupl
         lag_ms=max(lag_ms.get(pair, 0), lag_ms.get((pair[1], pair[0]), 0)),
         unlinked_ms=max((row.unlinked_ms for row in down), default=-1),
         reason="; ".join(reasons),
+        shard=shard,
     )
+
+
+def worst_links(found: Iterable[RegionLink]) -> list[RegionLink]:
+    """Of the links that the shards of two regions have, the one that is down, or lags most."""
+    worst: dict[tuple[int, int], RegionLink] = {}
+    for link in sorted(found, key=lambda each: (each.is_up, -each.unlinked_ms, -each.lag_ms, -each.lag)):
+        worst.setdefault((link.one, link.other), link)
+    return [worst[pair] for pair in sorted(worst)]
 
 
 def never_reached(readings: Sequence[RegionReading]) -> list[tuple[str, LinkRow]]:

@@ -26,7 +26,7 @@ NOW_S = 1_800_000_000.0
 
 def found(*rows: LinkRow, error: str = "", late_ms: int = 0, **changes: Any) -> list[Alert]:
     one, other = reading(1, {"1.a": 5}, *rows, error=error, **changes), reading(2, {"1.a": 4}, row(1))
-    shown = places([one, other], {2: late_ms})
+    shown = places([one, other], {(2, 0): late_ms})
     return alerts([one, other], shown, links([one, other], {}), Trends(), AlertTime(0.0, NOW_S))
 
 
@@ -118,3 +118,26 @@ def anchors(page: Path) -> set[str]:
     """The headings, as the site names them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_a_shard_is_named() -> None:
+    one = reading(
+        1, {}, row(2, "none", reason="refused", unlinked_ms=200_000), shard=1, shards=2, checkpoint_failed=True
+    )
+    other = reading(2, {"2.a": 1}, row(1), shard=1, shards=2, error="Connection refused")
+    readings = [one, other]
+    shown = places(readings, {(1, 1): 40_000})
+    told = alerts(readings, shown, links(readings, {}), Trends(), AlertTime(0.0, NOW_S))
+    assert {(each.rule, each.text) for each in told} == {
+        ("CheckpointsFail", "east shard 1 cannot take a checkpoint"),
+        ("RegionDown", "west shard 1 does not answer: Connection refused"),
+        ("PeerUnlinked", "east shard 1 and west shard 1 have not been linked for 3 min"),
+        ("PeerLags", "east shard 1 is 40 s behind"),
+    }
+
+
+def test_trends_are_those_of_a_shard() -> None:
+    trends = Trends()
+    for number in range(4):
+        trends.record(60.0 * number, [report(1, {}, shard=1, run_id=f"run {number}")], UnreadGroups())
+    assert (trends.of(1, 1).restarts, trends.of(1, 0).restarts) == (True, False)

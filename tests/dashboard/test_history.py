@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crdtstream.dashboard.history import HOUR_S, Sample, SampleLog, VectorLog, thinned
+from crdtstream.dashboard.history import HOUR_S, Sample, SampleLog, VectorLog, sample_of, sample_of_all, thinned
+from tests.dashboard.cluster import report
 
 
 def sample(commands: int) -> Sample:
@@ -57,3 +58,13 @@ def test_thinning_keeps_the_peak(most: int) -> None:
     found = thinned(points, most)
     assert len(found) <= most and (33.0, 7.0) in found
     assert thinned([], most) == []
+
+
+def test_a_region_has_what_its_shards_have() -> None:
+    def shard(number: int) -> Sample:
+        return sample_of(report(1, {"1.a": number}, commands=number, memory_bytes=10 * number, clients=1), 5, number)
+
+    found = sample_of_all([shard(1), shard(3)])
+    assert (found.commands, found.effects, found.behind, found.behind_ms) == (4, 4, 6, 3)
+    assert (found.memory_bytes, found.disk_free_bytes, found.clients) == (40, 1 << 30, 2)
+    assert sample_of_all([shard(2)]) == shard(2)

@@ -6,7 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from crdtstream.dashboard.model import AGREE, BEHIND, DIFFER, UNKNOWN, DigestRound, Place, places, verdict
+from crdtstream.dashboard.model import (
+    AGREE,
+    BEHIND,
+    DIFFER,
+    UNKNOWN,
+    DigestRound,
+    Place,
+    places,
+    verdict,
+    worst_places,
+    worst_round,
+)
 from crdtstream.observing.links import links
 from crdtstream.observing.reading import RegionReading
 from tests.dashboard.cluster import reading, row
@@ -16,7 +27,7 @@ NEVER = DigestRound({}, False, 0.0)
 
 
 def two(late: int = 0, late_ms: int = 0) -> list[Place]:
-    return places([reading(1, {"1.a": 9}, row(2)), reading(2, {"1.a": 9 - late}, row(1))], {2: late_ms})
+    return places([reading(1, {"1.a": 9}, row(2)), reading(2, {"1.a": 9 - late}, row(1))], {(2, 0): late_ms})
 
 
 def test_regions_that_hold_the_same_agree() -> None:
@@ -93,3 +104,49 @@ def test_what_a_region_said_before_it_fell_silent_is_no_link() -> None:
 def test_digests_that_were_never_equal(digests: DigestRound, text: str) -> None:
     assert verdict(two(), [], digests, 10.0).details == (text,)
     assert verdict(two(late=4, late_ms=8_000), [], digests, 10.0).details[-1] == text
+
+
+def shards(*silent: tuple[int, int], late: int = 0) -> list[Place]:
+    """Two regions of two shards, of which shard 1 of the second lacks something."""
+    told = [
+        reading(region, {f"{number}.a": 9 - (late if (region, number) == (2, 1) else 0)}, row(3 - region))
+        for number in (0, 1)
+        for region in (1, 2)
+    ]
+    found = [
+        replace(each, report=replace(each.report, shard=number, shards=2))
+        for each, number in zip(told, (0, 0, 1, 1), strict=True)
+        if each.report is not None
+    ]
+    found = [replace(each, error="Connection refused") if each.place in silent else each for each in found]
+    return places(found, {(2, 1): 8_000 if late else 0})
+
+
+def test_a_region_is_as_well_off_as_its_worst_shard() -> None:
+    assert [(each.region, each.shard, each.lag) for each in shards(late=4)] == [
+        (1, 0, 0),
+        (1, 1, 0),
+        (2, 0, 0),
+        (2, 1, 4),
+    ]
+    assert [(each.label, each.lag) for each in worst_places(shards(late=4))] == [
+        ("east shard 0", 0),
+        ("west shard 1", 4),
+    ]
+    told = verdict(shards(late=4), [], SAME, 10.0)
+    assert (told.kind, told.headline) == (BEHIND, "west shard 1 is behind")
+    assert told.details[0] == "west shard 1 lacks 4 effects, the oldest for 8 s"
+    assert verdict(shards(), [], SAME, 10.0).headline == "All 2 regions hold the same"
+
+
+def test_regions_that_answer_in_part_are_not_unknown() -> None:
+    told = verdict(shards((1, 1), (2, 1)), [], SAME, 10.0)
+    assert (told.kind, told.headline) == (BEHIND, "east shard 1 and west shard 1 do not answer")
+    assert verdict(shards((1, 0), (1, 1), (2, 0), (2, 1)), [], SAME, 10.0).kind == UNKNOWN
+
+
+def test_the_shard_whose_state_differs_is_named() -> None:
+    rounds = [replace(SAME, shard=0), DigestRound({1: "a", 2: "b"}, True, 0.0, shard=1)]
+    told = verdict(shards(), [], worst_round(rounds), 10.0)
+    assert (told.kind, told.headline) == (DIFFER, "Regions hold different state in shard 1")
+    assert worst_round([replace(SAME, equal_s=2.0), NEVER]) == NEVER

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from crdtstream.observing.links import links, names_of, never_reached
-from tests.observing.made import origin, reading, row
+from crdtstream.observing.links import links, names_of, never_reached, worst_links
+from tests.observing.made import origin, reading, row, shard
 
 
 def test_a_link_is_down_if_one_side_says_so() -> None:
@@ -30,3 +30,12 @@ def test_names_and_addresses_where_nobody_answered() -> None:
     one = reading(1, row(0, "none", address=b"r9:7100"), row(2), row(4, name=b""))
     assert names_of([one]) == {1: "r1", 2: "r2", 4: "region 4"}
     assert [(name, each.address) for name, each in never_reached([one])] == [("r1", "r9:7100")]
+
+
+def test_of_the_links_of_two_regions_the_worst_one_stands_for_all() -> None:
+    up = [shard(1, 0, row(2, lag=7)), shard(2, 0, row(1))]
+    down = [shard(1, 1, row(2, "none", unlinked_ms=5_000, reason=b"refused")), shard(2, 1, row(1))]
+    (worst,) = worst_links([*links(up), *links(down)])
+    assert (worst.shard, worst.is_up, worst.reason) == (1, False, "refused")
+    (worst,) = worst_links([*links(up), *links([shard(1, 1, row(2)), shard(2, 1, row(1))])])
+    assert (worst.shard, worst.lag) == (0, 7)

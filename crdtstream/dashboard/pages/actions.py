@@ -44,9 +44,10 @@ def register(board: Board) -> None:
 
 async def asked(board: Board, visitor: Visitor, action: Action, parameters: Parameters) -> Tag:
     """The form, or, once it is filled in, the question."""
-    addresses = board.answering()
-    region = text_in(parameters, "region") or next(iter(addresses), "")
+    regions = board.regions()
+    region = text_in(parameters, "region") or next(iter(regions), "")
     fields = fields_of(action, parameters)
+    addresses = board.answering(fields.get(KEY, b""))
     complaint = ""
     if text_in(parameters, "ask"):
         try:
@@ -57,7 +58,7 @@ async def asked(board: Board, visitor: Visitor, action: Action, parameters: Para
             return view.question(action, fields, region, visitor.user, visitor.token, words)
     elif action.name == "reset" and region in addresses and not fields["position"]:
         fields["position"] = await present_position(visitor, addresses[region], fields)
-    return view.form(action, fields, list(addresses), region, complaint)
+    return view.form(action, fields, regions, region, complaint)
 
 
 def fields_of(action: Action, parameters: Parameters) -> dict[str, bytes]:
@@ -80,16 +81,24 @@ def register_forms(app: FastAPI, board: Board) -> None:
         if not hmac.compare_digest(told.get("token", b""), visitor.token.encode()):
             return Response("this form is not of your session: go back, and load the page again\n", 403)
         region = text_in(told, "region")
-        name = visitor.keep(await run(board, visitor, region, action.words(fields_of(action, told))))
+        fields = fields_of(action, told)
+        name = visitor.keep(await run(board, visitor, region, action.words(fields), fields.get(KEY)))
         return RedirectResponse(f"/actions?done={name}", 303)
 
     app.post("/act")(act)
 
 
-async def run(board: Board, visitor: Visitor, region: str, words: list[bytes]) -> ActionOutcome:
-    address = board.answering().get(region)
-    if address is None:
+async def run(board: Board, visitor: Visitor, region: str, words: list[bytes], key: bytes | None) -> ActionOutcome:
+    """Run a command in the shard that has its key; one without a key in all shards of the region."""
+    if key is None:
+        addresses = board.shards(region)
+    else:
+        addresses = {name: address for name, address in board.answering(key).items() if name == region}
+    if not addresses:
         return ActionOutcome(command_line(words), region, "the region does not answer", True)
-    answer = await visitor.ports.ask(address, *words, timeout_s=TIMEOUT_S)
-    reply: Any = answer.error or text_of(answer.value)
-    return ActionOutcome(command_line(words), region, reply, bool(answer.error))
+    answers = {
+        name: await visitor.ports.ask(address, *words, timeout_s=TIMEOUT_S) for name, address in addresses.items()
+    }
+    replies: dict[str, Any] = {name: answer.error or text_of(answer.value) for name, answer in answers.items()}
+    reply = "; ".join(replies.values() if len(replies) == 1 else [f"{name}: {told}" for name, told in replies.items()])
+    return ActionOutcome(command_line(words), region, reply, any(answer.error for answer in answers.values()))

@@ -23,7 +23,7 @@ def register(board: Board) -> None:
         key, start = key_in(parameters), text_in(parameters, "from")
 
         async def draw() -> Drawn:
-            addresses = board.answering()
+            addresses = board.answering(key)
             region = chosen(addresses, text_in(parameters, "region"))
             low, high, newest_first = bounds(parameters)
             head = stream_view.head(key, "/entries"), view.choices(key, list(addresses), region, start)
@@ -42,7 +42,7 @@ def register(board: Board) -> None:
         key, following = key_in(parameters), LiveTail()
 
         async def draw() -> Drawn:
-            addresses = board.answering()
+            addresses = board.answering(key)
             region = chosen(addresses, text_in(parameters, "region"))
             error = "it is not known" if region not in addresses else ""
             if not error:

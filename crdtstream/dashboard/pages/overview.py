@@ -38,5 +38,5 @@ def show(board: Board, mount: Mount) -> None:
         view.picture(picture.places, picture.links) if picture.places else None,
         view.alarms(board.alerts(), board.site, board.prometheus_error),
         view.lagging(board.walks.groups(), board.walks.is_complete(), now_ms, watch.crowded),
-        view.regions(picture.readings, picture.places, watch.digests, now_ms / 1000),
+        view.regions(picture.readings, picture.shards, watch.digests, now_ms / 1000),
     )

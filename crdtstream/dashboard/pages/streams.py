@@ -24,9 +24,8 @@ def register(board: Board) -> None:
         cursors = cursors_in(text_in(parameters, "cursors"))
 
         async def draw() -> Drawn:
-            addresses = board.answering()
-            found = await asking.search(visitor.ports, addresses, pattern.encode(), cursors)
-            return streams_view.search_form(pattern), streams_view.results(found, list(addresses), pattern)
+            found = await asking.search(visitor.ports, board.shards(), board.answering, pattern.encode(), cursors)
+            return streams_view.search_form(pattern), streams_view.results(found, board.regions(), pattern)
 
         return draw
 
@@ -34,7 +33,7 @@ def register(board: Board) -> None:
         key, rates = key_in(parameters), Rates()
 
         async def draw() -> Drawn:
-            sides = await asking.read_stream(visitor.ports, board.answering(), key)
+            sides = await asking.read_stream(visitor.ports, board.answering(key), key)
             told = rates.record(sides)
             tables = (stream_view.sides_table(sides, told), stream_view.origins_table(sides))
             return stream_view.head(key, "/stream"), *tables, stream_view.groups_table(key, sides)
@@ -45,7 +44,7 @@ def register(board: Board) -> None:
         key = key_in(parameters)
 
         async def draw() -> Drawn:
-            addresses = board.answering()
+            addresses = board.answering(key)
             sides = await asking.read_stream(visitor.ports, addresses, key)
             found = await asking.read_differences(visitor.ports, addresses, key, sides)
             return stream_view.head(key, "/diff"), stream_view.differences(*found)
@@ -56,7 +55,7 @@ def register(board: Board) -> None:
         key, name = key_in(parameters), key_in(parameters, "group")
 
         async def draw() -> Drawn:
-            sides = await asking.read_group(visitor.ports, board.answering(), key, name)
+            sides = await asking.read_group(visitor.ports, board.answering(key), key, name)
             chosen = text_in(parameters, "to") or next((side.region for side in sides if not side.error), "")
             return (
                 group_view.head(key, name, board.may_act),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from crdtstream.dashboard.addresses import url
 from crdtstream.dashboard.alerts import CRITICAL, Alert
@@ -83,21 +83,31 @@ def down_row(text: str, down: Sequence[RegionLink]) -> tuple[Tag | str, ...]:
     )
 
 
-def regions(readings: Sequence[RegionReading], places: Sequence[Place], digests: DigestRound, now_s: float) -> Tag:
-    late = {place.region: place for place in places}
-    rows = [region_row(each, late.get(each.region), digests, now_s) for each in readings]
+def regions(
+    readings: Sequence[RegionReading], places: Sequence[Place], rounds: Mapping[int, DigestRound], now_s: float
+) -> Tag:
+    """A row for each region, or for each of its shards; `rounds` are the digests of each shard."""
+    late = {(place.region, place.shard): place for place in places}
+    rows = [
+        region_row(
+            each, late.get((each.region, each.shard if each.shards > 1 else None)), digest_in(rounds, each), now_s
+        )
+        for each in readings
+    ]
     return panel("Regions", table(REGION_HEADS, rows), classes="wide")
 
 
-def region_row(
-    reading: RegionReading, place: Place | None, digests: DigestRound, now_s: float
-) -> tuple[Tag | str, ...]:
+def digest_in(rounds: Mapping[int, DigestRound], reading: RegionReading) -> str:
+    found = rounds.get(reading.shard)
+    return "" if found is None else found.digests.get(reading.region, "")
+
+
+def region_row(reading: RegionReading, place: Place | None, digest: str, now_s: float) -> tuple[Tag | str, ...]:
     report = reading.report
     if report is None or place is None:
-        return (reading.name, badge("no answer", "bad"), node("td", "reason", reading.error, colspan=9))
-    digest = digests.digests.get(reading.region, "")
+        return (reading.label, badge("no answer", "bad"), node("td", "reason", reading.error, colspan=9))
     return (
-        node("td", "", node("span", "", node("strong", "", report.name), node("span", "dim", f" {report.region}"))),
+        node("td", "", node("span", "", node("strong", "", reading.label), node("span", "dim", f" {report.region}"))),
         region_badge(reading, report),
         node("td", "code", digest[:DIGEST_SHOWN] or NOTHING, title=digest or "not told yet"),
         figure(f"{count(place.lag)} · {duration(place.lag_ms)}" if place.lag else "0"),

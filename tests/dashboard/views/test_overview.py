@@ -11,13 +11,13 @@ from crdtstream.observing.reading import RegionReading
 from tests.dashboard.cluster import reading, report
 
 NOW_S = 1_800_000_000.0
-NO_DIGESTS = DigestRound({}, False, 0.0)
+NO_DIGESTS = {0: DigestRound({}, False, 0.0)}
 
 
 def test_a_region_with_its_room() -> None:
     readings = [reading(1, {"1.a": 5}, memory_bytes=95, memory_limit_bytes=100), reading(2, {"1.a": 2}, disk_full=True)]
     digests = DigestRound({1: "abcdef0123456789"}, False, 0.0)
-    texts = list(overview.regions(readings, places(readings, {2: 4_000}), digests, NOW_S).texts())
+    texts = list(overview.regions(readings, places(readings, {(2, 0): 4_000}), {0: digests}, NOW_S).texts())
     for text in ("95 B of 100 B", "abcdef01", "3 · 4 s", "refuses writes", "2 · up 0 ms"):
         assert text in texts
 
