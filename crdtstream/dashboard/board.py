@@ -15,7 +15,7 @@ from crdtstream.observing.access import Access
 from crdtstream.observing.reading import RedisPorts, RegionReading
 from crdtstream.observing.unread import MARKED_MAX
 from crdtstream.observing.walking import Walks
-from crdtstream.protocols.hash_slots import hash_slot_of, shard_of_slot
+from crdtstream.protocols.hash_slots import shard_of
 
 # How long it is believed whether the default user needs a password.
 BELIEVED_S = 5.0
@@ -76,10 +76,7 @@ class Board:
 
     def answering(self, key: bytes) -> dict[str, str]:
         """The addresses of the regions that answer, by their names: of the shard that has this key."""
-        hash_slot = hash_slot_of(key)
-        return {
-            each.name: each.address for each in self._answering() if each.shard == shard_of_slot(hash_slot, each.shards)
-        }
+        return {each.name: each.address for each in self._answering() if each.shard == shard_of(key, each.shards)}
 
     def regions(self) -> list[str]:
         """The names of the regions that answer."""
