@@ -16,14 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from simulations import explore as exploring
-from simulations.adversary import draw_world
 from simulations.draw import named
 from simulations.mutations import chase_all
 from simulations.report import Drawing, model, page
 from simulations.settings import Settings, draw_settings
+from simulations.shard_requests import SHARDS
+from simulations.sharded import Run, Sharded, draw_run
 from simulations.shrink import shrink as shrunk
 from simulations.sweeping import Fault, Outcome, Swept, failure_of, on_processes
-from simulations.world import World
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help="The deterministic simulator.")
 console = Console(highlight=False)
@@ -43,7 +43,13 @@ def one(
     properties: Annotated[
         bool | None, typer.Option(help="With or without properties of groups, whatever the seed says.")
     ] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the space-time diagram to this HTML file.")] = None,
+    sharded: Annotated[
+        bool | None, typer.Option(help="With several shards in each region or one, whatever the seed says.")
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write the space-time diagram to this HTML file, one for each shard."),
+    ] = None,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Print the shortest scenario with the same failure.")
     ] = False,
@@ -51,25 +57,40 @@ def one(
     """Run one seed; exit 1 and name the invariant if one does not hold."""
     if context.invoked_subcommand is not None:
         return
-    drawing = Drawing() if report else None
     settings = draw_settings(Random(seed), duration_ms) if duration_ms else None
-    world = draw_world(seed, settings, drawing, partitioned, properties)
-    failure = failure_of(world)
-    if report and drawing:
-        report.write_text(page(model(world, drawing, failure)), encoding="utf-8")
+    run = draw_run(seed, settings, partitioned, properties, sharded=sharded)
+    drawings = drawings_of(run) if report else []
+    failure = failure_of(run)
     if trace:
-        sys.stdout.write("\n".join(world.trace) + "\n")
-    console.print(summary(world, failure))
+        sys.stdout.write("\n".join(run.trace) + "\n")
+    console.print(summary(run, failure))
     if report:
-        console.print(f"diagram: {report}", soft_wrap=True)
+        draw(report, run, drawings, failure)
     if shrink and failure:
-        print_shortest(seed, settings)
+        print_shortest(seed, settings, run)
     raise typer.Exit(1 if failure else 0)
 
 
-def print_shortest(seed: int, settings: Settings | None) -> None:
-    """Print the scenario alone to standard output, so that it can be redirected to a file."""
-    found = shrunk(seed, settings)
+def drawings_of(run: Run) -> list[Drawing]:
+    """Let each shard of a run be drawn."""
+    drawings = []
+    for world in run.worlds:
+        drawings.append(Drawing())
+        world.watch(drawings[-1])
+    return drawings
+
+
+def draw(report: Path, run: Run, drawings: list[Drawing], failure: str) -> None:
+    """Write one diagram for each shard."""
+    for world, drawing in zip(run.worlds, drawings, strict=True):
+        path = report.with_stem(f"{report.stem}-shard-{world.shard}") if len(drawings) > 1 else report
+        path.write_text(page(model(world, drawing, failure)), encoding="utf-8")
+        console.print(f"diagram: {path}", soft_wrap=True)
+
+
+def print_shortest(seed: int, settings: Settings | None, run: Run) -> None:
+    """Print the scenario alone to standard output, so that it can be redirected to a file. A scenario has one shard."""
+    found = None if isinstance(run, Sharded) else shrunk(seed, settings)
     if found is None or found.reproducer is None:
         console.print("the violation cannot be reproduced by a scenario: see simulations/reproducer.py", markup=False)
         return
@@ -78,12 +99,13 @@ def print_shortest(seed: int, settings: Settings | None) -> None:
     sys.stdout.write(found.reproducer.replied())
 
 
-def summary(world: World, failure: str) -> Table:
-    settings = world.settings
-    table = Table(title=named(world.seed), title_justify="left", show_header=False)
-    table.add_row("regions", f"{settings.regions}, {settings.topology}, {settings.id_mode}")
+def summary(run: Run, failure: str) -> Table:
+    settings = run.settings
+    table = Table(title=named(run.seed), title_justify="left", show_header=False)
+    shards = f", {SHARDS} shards each" if isinstance(run, Sharded) else ""
+    table.add_row("regions", f"{settings.regions}, {settings.topology}, {settings.id_mode}{shards}")
     table.add_row("kinds of fault", ", ".join(settings.faults) or "none")
-    for name, value in world.statistics.items():
+    for name, value in run.statistics.items():
         table.add_row(name, str(value))
     table.add_row("result", Text(failure or "all invariants hold"))
     return table
@@ -100,6 +122,9 @@ def sweep(
     properties: Annotated[
         bool | None, typer.Option(help="With or without properties of groups, whatever the seeds say.")
     ] = None,
+    sharded: Annotated[
+        bool | None, typer.Option(help="With several shards in each region or one, whatever the seeds say.")
+    ] = None,
     spark: Annotated[str, typer.Option(help="Run the seeds on this Spark master: local[2], spark://HOST:PORT.")] = "",
     out: Annotated[
         Path, typer.Option(help="With --spark: Parquet of outcomes, with the traces of failed runs.")
@@ -109,7 +134,7 @@ def sweep(
     began_s = time.monotonic()
     swept = Swept()
     with Progress(console=console, disable=not console.is_terminal or bool(spark)) as progress:
-        local = on_processes(workers, first, seeds, partitioned, properties)
+        local = on_processes(workers, first, seeds, partitioned, properties, sharded)
         outcomes = on_spark(spark, first, seeds, out) if spark else local
         for outcome in progress.track(outcomes, total=seeds, description="seeds"):
             swept.count(outcome)

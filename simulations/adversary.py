@@ -61,7 +61,11 @@ def draw_world(
     spilling: bool | None = None,
 ) -> World:
     """The world of a seed, with its adversary; `partitioned` and what follows take the place of what the seed says."""
-    world = World(seed, Adversary, settings, recorder, partitioned, properties, delivering, spilling)
+    return equipped(World(seed, Adversary, settings, recorder, partitioned, properties, delivering, spilling))
+
+
+def equipped(world: World) -> World:
+    """Add what only some worlds have, and what brings faults of its own."""
     if world.settings.flapping:
         world.watch(Flapping(world, world.draw.of(FLAPPING)))
     if world.settings.spilling:

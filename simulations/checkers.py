@@ -36,6 +36,8 @@ from simulations.repeat_checkers import Repeats, Resets
 from simulations.retention_checkers import KeepsWhatIsNeeded, OneLimit, RemovesInTime, RemovesWithinLimits
 from simulations.room_checkers import WaitsForRoom
 from simulations.session_checkers import ReadsItsWrites
+from simulations.shard_checkers import HoldsOwnKeys, LinksEqualShards, RefusesWithoutEffect, Routes
+from simulations.sharded import Run
 from simulations.spill_checkers import spill_checkers
 from simulations.state_checkers import (
     AuditsAgree,
@@ -49,7 +51,6 @@ from simulations.state_checkers import (
     UnionOfRuns,
 )
 from simulations.wire_checkers import Fitting, NoEcho, OriginOrder, PartsGoOn, ResumesFromLog, SyncedFirst
-from simulations.world import World
 
 
 def all_checkers() -> list[Checker]:
@@ -110,15 +111,25 @@ def all_checkers() -> list[Checker]:
         ReadsItsWrites(),
         ReadsEachOnce(),
         *spill_checkers(),
+        HoldsOwnKeys(),
+        Routes(),
+        RefusesWithoutEffect(),
+        LinksEqualShards(),
     ]
 
 
-def run_checked(world: World, checkers: list[Checker] | None = None) -> None:
-    """Run a world under these checkers, by default all; raises the first Violation."""
-    if checkers is None:
-        checkers = all_checkers()
-    for checker in checkers:
-        world.watch(checker)
-    world.run()
-    for checker in checkers:
-        world.look(partial(checker.at_end, world))
+def run_checked(run: Run, checkers: list[Checker] | None = None, only: str = "") -> None:
+    """Run a world under these checkers, by default all of that name; raises the first Violation. Each shard has its
+    own.
+    """
+    watching = []
+    for world in run.worlds:
+        chosen = [one for one in all_checkers() if only in ("", one.name)] if checkers is None else checkers
+        for checker in chosen:
+            world.watch(checker)
+        watching.append((world, chosen))
+    run.run()
+    for world, chosen in watching:
+        with world.named_violations():
+            for checker in chosen:
+                world.look(partial(checker.at_end, world))

@@ -5,6 +5,8 @@ It reads between two turns, and changes nothing that another region or a restart
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from crdtstream.core.effects import Effect, EntriesRemoved, Key, StreamDeleted
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.tokens import CURSOR, decode
@@ -12,7 +14,6 @@ from crdtstream.core.values.causality import Dot
 from simulations.checking import Checker
 from simulations.network import Network
 from simulations.session_checkers import ask
-from simulations.workload import KEYS
 
 READ_EVERY = 7
 COUNTS = (b"1", b"3", b"0")
@@ -29,8 +30,8 @@ class ReadsEachOnce(Checker):
 
     def __init__(self) -> None:
         self._turns = 0
-        self._cursors: dict[bytes, bytes] = dict.fromkeys(KEYS, b"0")
-        self._read: dict[bytes, set[Dot]] = {key: set() for key in KEYS}
+        self._cursors: dict[bytes, bytes] = {}
+        self._read: defaultdict[bytes, set[Dot]] = defaultdict(set)
 
     def turned(self, world: Network, number: int) -> None:
         self._turns += 1
@@ -38,7 +39,8 @@ class ReadsEachOnce(Checker):
         ready = machine.up and machine.node.membership.serving() and not machine.node.replica.is_open
         if ready and self._turns % READ_EVERY == 0:
             at = self._turns // READ_EVERY
-            self.read(world, number, KEYS[at % len(KEYS)], COUNTS[at // len(KEYS) % len(COUNTS)])
+            keys = world.keys
+            self.read(world, number, keys[at % len(keys)], COUNTS[at // len(keys) % len(COUNTS)])
 
     def go_on(self, key: bytes, cursor: bytes) -> None:
         """Let the reader of this key go on behind another cursor."""
@@ -47,7 +49,7 @@ class ReadsEachOnce(Checker):
     def read(self, world: Network, number: int, key: bytes, count: bytes) -> None:
         """Read on in this region, at most so many entries (all if 0)."""
         stream = world.machines[number].node.replica.keyspace.peek((0, key))
-        cursor = self._cursors[key]
+        cursor = self._cursors.get(key, b"0")
         reply = ask(world, number, b"CRDT.XREAD", b"COUNT", count, b"STREAMS", key, cursor)
         if reply is None or stream is None:
             return
@@ -73,7 +75,7 @@ class ReadsEachOnce(Checker):
 
     def at_end(self, world: Network) -> None:
         number = world.served()[0]
-        for key in KEYS:
+        for key in world.keys:
             self.read(world, number, key, b"0")
             stream = world.machines[number].node.replica.keyspace.peek((0, key))
             left = set() if stream is None else living(stream) - self._read[key]

@@ -24,6 +24,7 @@ class Violation(Exception):
     def __init__(self, checker: str, text: str) -> None:
         super().__init__(f"{checker}: {text}")
         self.checker = checker
+        self.text = text
 
 
 @dataclass

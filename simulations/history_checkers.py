@@ -18,7 +18,7 @@ from simulations.name_oracle import acknowledged_by_name, ids_by_name, rivals, s
 from simulations.network import Network
 from simulations.oracle import ends_of
 from simulations.retention_checkers import removed_by_retention
-from simulations.workload import KEYS, READ_GROUPS
+from simulations.workload import READ_GROUPS
 
 
 class NoLostWrite(Checker):
@@ -176,7 +176,7 @@ class DeliveredAtLeastOnce(Checker):
     name = "delivery"
 
     def at_end(self, world: Network) -> None:
-        for key in KEYS:
+        for key in world.keys:
             for group in READ_GROUPS:
                 for number in world.served():
                     drain(world, number, key, group)

@@ -12,7 +12,7 @@ from crdtstream.core.values.entry_id import ID_MAX, ID_MIN, EntryId
 from crdtstream.scenarios.reply import Value
 from simulations.checking import Checker
 from simulations.history import GroupName
-from simulations.letter_oracle import LETTERS_KEY, LetterRow, letters_of, redriven
+from simulations.letter_oracle import LetterRow, letters_of, redriven
 from simulations.name_oracle import survivors
 from simulations.network import Network
 from simulations.queue_checkers import group_of, stream_of
@@ -65,7 +65,8 @@ class OneLetter(Checker):
                 self._kept.append(one)
 
     def _look_for_dropped(self, world: Network) -> None:
-        known = {(one.group, one.source) for one in letters_of(world.oracle.effects(world.oracle.vector()))}
+        rows = world.oracle.effects(world.oracle.vector())
+        known = {(one.group, one.source) for one in letters_of(rows, world.letters)}
         for one in self._kept:
             acknowledged = set().union(*world.history.acknowledged.get(one.group, {}).values())
             left = {place for place in one.held if (one.group, place) not in known and place[1] not in acknowledged}
@@ -76,11 +77,11 @@ class OneLetter(Checker):
         if not world.settings.has_letters or world.settings.twin:
             return
         rows = world.oracle.effects(world.vector())
-        letters = letters_of(rows)
+        letters, key = letters_of(rows, world.letters), (0, world.letters)
         expected = world.expected()
-        living = {(one[1], one[2]) for one in expected[LETTERS_KEY].entries} if LETTERS_KEY in expected else set()
+        living = {(one[1], one[2]) for one in expected[key].entries} if key in expected else set()
         self._look_for_dropped(world)
-        self._look_for_lost(world, letters, living, redriven(rows))
+        self._look_for_lost(world, letters, living, redriven(rows, world.letters))
         self._count(world, [one for one in letters if one.dot in living])
         for one in letters:
             for number in world.served():
@@ -88,7 +89,7 @@ class OneLetter(Checker):
 
     def _look_for_lost(self, world: Network, letters: list[LetterRow], living: set[Dot], back: Collection[Dot]) -> None:
         by_dot = {one.dot: one for one in letters}
-        losses = {lost.dot: survivor.dot for lost, survivor in survivors(world).get(LETTERS_KEY, {}).items()}
+        losses = {lost.dot: survivor.dot for lost, survivor in survivors(world).get((0, world.letters), {}).items()}
         for one in letters:
             if one.dot in living or one.dot in back:
                 continue

@@ -20,10 +20,10 @@ GIVE_UP_ODDS = 0.05
 REDRIVE_ODDS = 0.1
 
 
-def with_letters(rng: Random, argv: Argv, replica: Replica) -> list[Argv]:
+def with_letters(rng: Random, argv: Argv, replica: Replica, letters: bytes = LETTERS) -> list[Argv]:
     """Return what a client sends instead of this command."""
     if argv[:2] == [b"XGROUP", b"CREATE"]:
-        limit = [b"MAXDELIVERIES", b"%d" % rng.randrange(1, 3), b"DEADLETTER", LETTERS]
+        limit = [b"MAXDELIVERIES", b"%d" % rng.randrange(1, 3), b"DEADLETTER", letters]
         create = [*argv, *([] if b"CRDT" in argv else [b"CRDT"]), *limit]
         return [create, [*create[:3], OTHER_GROUP, *create[4:]]]
     if argv[0] != b"XREADGROUP":

@@ -12,11 +12,9 @@ from crdtstream.core.names.letters import TRAILER_ITEMS, origin_of
 from crdtstream.core.values.causality import Dot
 from crdtstream.core.values.entry_id import EntryId, parse_id
 from simulations.history import GroupName
-from simulations.letter_clients import LETTERS
 from simulations.network import Network
 from simulations.oracle import Row
 
-LETTERS_KEY: Key = (0, LETTERS)
 Lays = tuple[tuple[Dot, tuple[int, int]], ...]
 
 
@@ -32,12 +30,12 @@ class LetterRow:
     lays: Lays = ()
 
 
-def letters_of(rows: list[Row]) -> list[LetterRow]:
+def letters_of(rows: list[Row], letters_key: bytes) -> list[LetterRow]:
     """Return all letters that these effects wrote, in their order."""
     found: list[LetterRow] = []
     last: dict[int, LetterRow] = {}
     for (origin, counter), _, effect in rows:
-        if isinstance(effect, fx.EntriesAdded) and effect.key == LETTERS_KEY:
+        if isinstance(effect, fx.EntriesAdded) and effect.key == (0, letters_key):
             for index in range(effect.low, effect.high):
                 letter = letter_at(effect.block.entry(index), (origin, counter + index - effect.low))
                 found.append(letter)
@@ -65,7 +63,7 @@ def letter_at(entry: bytes, dot: Dot) -> LetterRow:
     return LetterRow(dot, ((0, came.key), came.group), (int(values[3]), entry_id))
 
 
-def redriven(rows: list[Row]) -> dict[Dot, list[tuple[Key, EntryId]]]:
+def redriven(rows: list[Row], letters_key: bytes) -> dict[Dot, list[tuple[Key, EntryId]]]:
     """Return the letters that were brought back, each with the entries that it became: one for each region that did it
     before it had heard of the others.
     """
@@ -74,7 +72,7 @@ def redriven(rows: list[Row]) -> dict[Dot, list[tuple[Key, EntryId]]]:
     for (origin, _), _, effect in rows:
         if isinstance(effect, fx.EntriesAdded):
             added[origin] = effect.block.id_at(effect.high - 1)
-        elif isinstance(effect, fx.EntryNamed) and effect.producer == STORE and effect.key != LETTERS_KEY:
+        elif isinstance(effect, fx.EntryNamed) and effect.producer == STORE and effect.key != (0, letters_key):
             letter_origin, _, counter = effect.name.partition(b"-")
             entries = found.setdefault((int(letter_origin), int(counter)), [])
             entries.append((effect.key, added[origin]))
@@ -86,10 +84,10 @@ def acknowledged_by_store(world: Network, key: bytes, name: bytes) -> set[EntryI
     if not world.settings.has_letters:
         return set()
     rows = world.oracle.effects(world.oracle.vector())
-    letters = letters_of(rows)
+    letters = letters_of(rows, world.letters)
     found = {one.source[1] for one in letters if one.group == ((0, key), name)}
     groups = {one.dot: one.group for one in letters}
-    for dot, entries in redriven(rows).items():
+    for dot, entries in redriven(rows, world.letters).items():
         if groups.get(dot) != ((0, key), name):
             found |= {entry_id for known, entry_id in entries if known == (0, key)}
     return found

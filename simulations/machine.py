@@ -18,6 +18,7 @@ from itertools import pairwise
 from random import Random
 from zlib import crc32
 
+from crdtstream.connections.shards import ShardMap
 from crdtstream.core.effects import Batch
 from crdtstream.core.values.causality import Dot, VersionVector, region_of
 from crdtstream.protocols import codec
@@ -58,7 +59,7 @@ class Machine:
     With an `oracle` the machine tells it each batch that its region makes, `logged` holds this turn's batches and the
     vectors of joined states, and `happened` counts events that are no faults: joined states, and keys deleted because
     they expired. The origins of a `busy` machine are in no order, and it has several clients, each with one command at
-    a time.
+    a time. `shards` is the map of its region; None if that has one shard.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Machine:
         sync_wait_ms: int = 0,
         sync_interval_ms: int = 1000,
         busy: bool = False,
+        shards: ShardMap | None = None,
     ) -> None:
         self.config = config
         self.number = number or config.region
@@ -81,6 +83,7 @@ class Machine:
         self.oracle = oracle
         self.clients = range(CLIENT, CLIENT + (8 if busy else 1))
         self.busy = busy
+        self.shards = shards
         self.up = False
         self.paused = False
         self.skew_ms = 0
@@ -119,6 +122,8 @@ class Machine:
         self._expired_keys = 0
         self.sync_policy = self.config.fsync == ALWAYS and not self.sync_wait_ms
         self.node = Node(self.config, now_ms)
+        if self.shards is not None:
+            self.node.follow_shards(self.shards)
         staged = self.node.exchange.fetching.blocks = StagedBlocks(self.disk, self.node.open_blocks, self.hot_bytes_max)
         staged.end()
         self.log: Log
@@ -135,6 +140,12 @@ class Machine:
         for client_id in self.clients:
             self.connect(client_id, now_ms)
         self.up = True
+
+    def follow_shards(self, shards: ShardMap) -> None:
+        """Give the region another map of its shards, as its supervisor does."""
+        self.shards = shards
+        if self.up:
+            self.node.follow_shards(shards)
 
     def hot_bytes_max(self) -> int:
         return self.node.limits.hot_bytes_max

@@ -19,7 +19,6 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from simulations.adversary import draw_world
 from simulations.broken_deletions import DELETIONS
 from simulations.broken_disks import FULL_DISKS
 from simulations.broken_letters import LETTERS
@@ -30,10 +29,12 @@ from simulations.broken_queues import QUEUES
 from simulations.broken_retention import RETENTION
 from simulations.broken_rooms import ROOMS
 from simulations.broken_sessions import SESSIONS
+from simulations.broken_shards import SHARDED
 from simulations.broken_spills import SPILLS
-from simulations.checkers import all_checkers, run_checked
+from simulations.checkers import run_checked
 from simulations.history import Violation
 from simulations.settings import Settings, draw_settings
+from simulations.sharded import draw_run
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("crdtstream", "simulations")
@@ -62,11 +63,12 @@ ALL = (
     *NAMES,
     *LETTERS,
     *SPILLS,
+    *SHARDED,
 )
 NOTHING = Catch(0, "", 0, "")
 NO_FOCUS: Mapping[str, Any] = MappingProxyType({})
 # What worlds have only if the focus names it, so that the others are those for which the checkers were recorded.
-PARTS = ("partitioned", "properties", "delivering", "spilling")
+PARTS = ("partitioned", "properties", "delivering", "spilling", "sharded")
 
 
 def patched(mutation: Mutation, source: str) -> str:
@@ -107,12 +109,11 @@ def look(mutation: Mutation, folder: str, first: int, seeds_max: int) -> Catch:
 
 def complaint(seed: int, watcher: str = "", focus: Mapping[str, Any] = NO_FOCUS) -> tuple[str, str] | None:
     """Return the checker and its text if a run of this seed fails; with `watcher`, only that checker runs."""
-    checkers = [checker for checker in all_checkers() if watcher in ("", checker.name)]
-    partitioned, properties, delivering, spilling = [bool(focus.get(name)) for name in PARTS]
+    partitioned, properties, delivering, spilling, sharded = [bool(focus.get(name)) for name in PARTS]
     try:
         settings = settings_of(seed, focus)
-        world = draw_world(seed, settings, None, partitioned, properties, delivering, spilling)
-        run_checked(world, checkers)
+        run = draw_run(seed, settings, partitioned, properties, delivering, spilling, sharded)
+        run_checked(run, only=watcher)
     except Violation as violation:
         return (violation.checker, str(violation)) if watcher in ("", violation.checker) else None
     except Exception as error:

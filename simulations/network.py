@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -25,11 +26,15 @@ from crdtstream.replication.wire_pb2 import Message
 from crdtstream.scenarios.reply import Value, read_replies
 from simulations.disk import Misses
 from simulations.history import History, Violation
+from simulations.letter_clients import LETTERS
 from simulations.machine import CLIENT, Machine, Unanswered
 from simulations.oracle import Expected, Oracle
 from simulations.settings import Settings
+from simulations.shard_requests import Refused
 from simulations.spill_clients import Transaction
 from simulations.stream_clients import Delivery, Instance, Put, StreamClients
+from simulations.workload import KEYS
+from simulations.wrong_links import WrongLink
 
 START_MS = 2**33
 ASKER = 1000
@@ -99,6 +104,12 @@ class Watcher:
     def commanded(self, world: Network, number: int, argv: list[bytes], value: Value) -> None:
         """A client of region `number` has received a reply."""
 
+    def refused(self, world: Network, number: int, refused: Refused) -> None:
+        """A client has asked a shard for what it must refuse."""
+
+    def linked_wrongly(self, world: Network, link: WrongLink) -> None:
+        """Two shards were linked that must not be."""
+
     def turned(self, world: Network, number: int) -> None:
         """A region has finished a turn."""
 
@@ -148,11 +159,18 @@ EVENTS = tuple(name for name in vars(Watcher) if not name.startswith("_"))
 class Network:
     """Machines by number, and what happens between them. A subclass decides when."""
 
+    # Which shard of their regions the machines are, and of how many.
+    shard = 0
+    shards = 1
+
     def __init__(self, settings: Settings, now_ms: int, pairs: list[Pair], seed: int = 0) -> None:
         self.seed = seed
         self.settings = settings
         self.now_ms = now_ms
         self.pairs = pairs
+        # The streams of clients, and the key of their dead letters.
+        self.keys = KEYS
+        self.letters = LETTERS
         self.oracle = Oracle()
         self.history = History()
         self.trace: list[str] = []
@@ -193,6 +211,16 @@ class Network:
         finally:
             misses.looking = False
 
+    @contextmanager
+    def named_violations(self) -> Iterator[None]:
+        """Let a violation say of which shard it is, where there are several."""
+        try:
+            yield
+        except Violation as violation:
+            if self.shards == 1 or violation.text.startswith("shard "):
+                raise
+            raise Violation(violation.checker, f"shard {self.shard}, {violation.text}") from violation
+
     # Events
 
     def plan(self, delay_ms: int, action: Callable[..., None], *words: object) -> None:
@@ -205,9 +233,16 @@ class Network:
     def run_until(self, done: Callable[[], bool], bound_ms: int) -> None:
         """Let events happen; raises Violation when time is over."""
         while not done():
-            self.next_event(bound_ms)
-            if self.now_ms > bound_ms:
-                raise Violation("convergence", f"not quiet in time after everything was healed: {self.state()}")
+            self.step(bound_ms)
+
+    def step(self, bound_ms: int) -> None:
+        """Let one event happen; raises Violation when time is over."""
+        self.next_event(bound_ms)
+        if self.now_ms > bound_ms:
+            raise Violation("convergence", f"not quiet in time after everything was healed: {self.state()}")
+
+    def next_ms(self) -> int:
+        return self._events[0][0]
 
     def next_event(self, bound_ms: int) -> None:
         at_ms, _, action, words = heapq.heappop(self._events)

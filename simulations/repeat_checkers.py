@@ -30,7 +30,7 @@ from simulations.network import Network
 from simulations.oracle import named_lays
 from simulations.queue_checkers import group_of
 from simulations.state_checkers import held_of
-from simulations.workload import KEYS, READ_GROUPS
+from simulations.workload import READ_GROUPS
 
 
 @dataclass
@@ -144,7 +144,7 @@ class Repeats(WatchesGroups):
 
 
 def drain_all(world: Network) -> None:
-    for key in KEYS:
+    for key in world.keys:
         for name in READ_GROUPS:
             for number in world.served():
                 drain(world, number, key, name)
@@ -196,7 +196,7 @@ class Resets(WatchesGroups):
                 if held != expected.resets:
                     self.fail(f"region {number}, {key}: resets {held}, expected {expected.resets}")
         drain_all(world)
-        for word in KEYS:
+        for word in world.keys:
             for name in READ_GROUPS:
                 self._compare(world, ((0, word), name))
 

@@ -22,10 +22,8 @@ from crdtstream.core.values.entry_id import EntryId
 from simulations.checking import Checker
 from simulations.network import Network
 from simulations.oracle import Oracle, Row, unfold
-from simulations.workload import KEYS
 
 # Partitioned streams are trimmed by their own rules.
-CLIENT_KEYS = tuple((0, name) for name in KEYS)
 # Key, ID, and bytes as a reply.
 KnownEntry = tuple[Key, EntryId, int]
 # ID, origin, counter, bytes.
@@ -58,10 +56,11 @@ def limits_of(registers: list[StreamRegisterRow]) -> RetentionLimits:
     return RetentionLimits({name: value for name, (_, _, value) in chosen.items()})
 
 
-def by_key(rows: list[Row]) -> dict[Key, list[Row]]:
+def by_key(world: Network) -> dict[Key, list[Row]]:
+    """Return what is in force of the streams of clients."""
     found: dict[Key, list[Row]] = {}
-    for row in rows:
-        if row[2].key in CLIENT_KEYS:
+    for row in world.oracle.effects(world.vector()):
+        if is_of_clients(world, row[2].key):
             found.setdefault(row[2].key, []).append(row)
     return found
 
@@ -79,7 +78,7 @@ class OneLimit(Checker):
     def at_end(self, world: Network) -> None:
         if not world.settings.has_limits:
             return
-        for key, rows in sorted(by_key(world.oracle.effects(world.vector())).items()):
+        for key, rows in sorted(by_key(world).items()):
             expected = registers_of(rows)
             for number in world.machines:
                 stream = world.machines[number].node.replica.keyspace.databases[key[0]].get(key[1])
@@ -90,16 +89,20 @@ class OneLimit(Checker):
                     self.fail(f"region {number}, {key}: limits {held.limits.fields()} by {expected}")
 
 
-def is_by_retention(effect: fx.EntriesRemoved) -> bool:
+def is_of_clients(world: Network, key: Key) -> bool:
+    return key[0] == 0 and key[1] in world.keys
+
+
+def is_by_retention(world: Network, effect: fx.EntriesRemoved) -> bool:
     """Return whether retention made this, where clients trim nothing. What else removes entries names the highest."""
-    return effect.key in CLIENT_KEYS and effect.max_deleted is None
+    return is_of_clients(world, effect.key) and effect.max_deleted is None
 
 
 def removed_by_retention(world: Network) -> set[Dot]:
     """Return the entries that retention removed, in worlds where only it removes single ones."""
     found: set[Dot] = set()
     for _, _, effect in world.oracle.effects(world.vector()) if world.settings.has_limits else ():
-        if isinstance(effect, fx.EntriesRemoved) and is_by_retention(effect):
+        if isinstance(effect, fx.EntriesRemoved) and is_by_retention(world, effect):
             for origin, pieces in effect.ranges.items():
                 found.update((origin, counter) for low, high in pieces for counter in range(low, high + 1))
     return found
@@ -134,7 +137,7 @@ class RemovesWithinLimits(Checker):
                 if isinstance(effect, fx.EntriesAdded):
                     self._record_added(origin, counter, effect)
                 own = origin == machine.node.replica.applied.origin
-                if own and isinstance(effect, fx.EntriesRemoved) and is_by_retention(effect):
+                if own and isinstance(effect, fx.EntriesRemoved) and is_by_retention(world, effect):
                     self._look(world, self._removed(number, (origin, counter), effect))
 
     def _record_added(self, origin: int, counter: int, effect: fx.EntriesAdded) -> None:
@@ -167,9 +170,9 @@ class RemovesWithinLimits(Checker):
 
     def at_end(self, world: Network) -> None:
         if world.settings.has_limits:
-            for rows in by_key(world.oracle.effects(world.vector())).values():
+            for rows in by_key(world).values():
                 for row in rows:
-                    if isinstance(row[2], fx.EntriesRemoved) and is_by_retention(row[2]):
+                    if isinstance(row[2], fx.EntriesRemoved) and is_by_retention(world, row[2]):
                         self._judge(world.oracle, row, row[2], rows)
 
     def _judge(self, oracle: Oracle, row: Row, effect: fx.EntriesRemoved, rows: list[Row]) -> None:

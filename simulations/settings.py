@@ -48,7 +48,7 @@ LARGE_VOLUMES = 3
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
 SERVING_AT_ONCE, FLAPPING, MEMORY, PROPERTIES = "serves at once", "flapping", "memory", "properties"
 RETENTION, NAMES, LETTERS = "retention", "names", "letters"
-DELIVERING, SPILLING = "delivering", "spilling"
+DELIVERING, SPILLING, SHARDS = "delivering", "spilling", "shards"
 # Setting -> its source, and how many worlds have it.
 EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "partitioned": (PARTITIONED, 0.25),
@@ -66,6 +66,7 @@ EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "named": (NAMES, 0.6),
     "letters": (LETTERS, 0.7),
     "spilling": (SPILLING, 0.5),
+    "sharded": (SHARDS, 0.1),
 }
 
 
@@ -79,8 +80,8 @@ class Settings:
     before they have met a peer; blocks that are packed soon; small bounds that differ by region; removals that say what
     happens to references; volumes that may be too small for the log that peers need; clients that set properties of
     groups, and in some of these worlds limits of streams, names of adds, dead letters, or that also say which region
-    delivers, move groups and reset them; blocks that are spilled; links that flap, and memory that fills, which are
-    faults.
+    delivers, move groups and reset them; blocks that are spilled; several shards in each region, of which a
+    `World` is one; links that flap, and memory that fills, which are faults.
     """
 
     regions: int
@@ -112,6 +113,7 @@ class Settings:
     named: bool | None = None
     letters: bool | None = None
     spilling: bool | None = False
+    sharded: bool | None = False
 
     @property
     def has_limits(self) -> bool:
@@ -171,7 +173,14 @@ def draw_settings(rng: Random, duration_ms: int = 3_000) -> Settings:
         twin=rng.choice([COPY, COPY, NEWCOMER]) if rng.random() < TWIN_ODDS else "",
         partitioned=None,
         spilling=None,
+        sharded=None,
     )
+
+
+def decided(settings: Settings, **said: bool | None) -> Settings:
+    """Return these settings with what is said in place of what they say; None leaves it to them."""
+    found: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    return replace(settings, **found)
 
 
 def complete(settings: Settings, draw: Draw) -> Settings:

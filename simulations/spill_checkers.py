@@ -19,6 +19,7 @@ from simulations.checking import Checker, Sampled
 from simulations.disk import SimulatedFile
 from simulations.machine import Machine
 from simulations.network import Connection, Network, Pair
+from simulations.shard_requests import Refused
 from simulations.spill_clients import Transaction
 
 # Ticks for which anything may wait for blocks: a read takes three at most, and some waits need several reads.
@@ -175,6 +176,11 @@ class CountedOnce(Checker):
 
     def put_off(self, world: Network, number: int, argv: list[bytes]) -> None:
         self._asked[number][command_of(argv)] -= 1
+
+    def refused(self, world: Network, number: int, refused: Refused) -> None:
+        """An EXEC counts, also if it runs nothing because something could not be queued."""
+        if isinstance(refused.argv, Transaction):
+            self.asked(world, number, refused.argv)
 
     def turned(self, world: Network, number: int) -> None:
         statistics = world.machines[number].node.statistics

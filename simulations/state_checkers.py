@@ -13,7 +13,6 @@ from simulations.machine import SALT, Machine
 from simulations.network import Network
 from simulations.oracle import Expected, actual
 from simulations.portrait import lasting
-from simulations.workload import KEYS
 
 
 class Invariants(Sampled):
@@ -47,12 +46,12 @@ class Convergence(Checker):
     name = "convergence"
 
     def at_end(self, world: Network) -> None:
-        for words in ([b"CRDT.DIGEST"], *([b"XRANGE", key, b"-", b"+"] for key in KEYS)):
+        for words in ([b"CRDT.DIGEST"], *([b"XRANGE", key, b"-", b"+"] for key in world.keys)):
             answers = {number: world.ask(number, *words) for number in world.served()}
             if len(set(answers.values())) > 1:
                 shown = {number: read_reply(answer) for number, answer in answers.items()}
                 self.fail(f"{b' '.join(words).decode()}: {shown}")
-        for key in KEYS:
+        for key in world.keys:
             self._compare_groups(world, key)
 
     def _compare_groups(self, world: Network, key: bytes) -> None:

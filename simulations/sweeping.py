@@ -10,10 +10,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from simulations.adversary import draw_world
 from simulations.checkers import run_checked
 from simulations.history import Violation
-from simulations.world import World
+from simulations.sharded import Run, draw_run
 
 CHUNK = 10
 
@@ -29,18 +28,21 @@ class Outcome:
     trace: tuple[str, ...] = ()
 
 
-def run_seed(seed: int, partitioned: bool | None = None, properties: bool | None = None) -> Outcome:
-    world = draw_world(seed, partitioned=partitioned, properties=properties)
-    violation = failure_of(world)
-    injected: Counter[str] = sum((machine.happened for machine in world.machines.values()), world.injected)
-    trace = tuple(world.trace) if violation else ()
-    return Outcome(seed, violation, dict(injected), dict(world.statistics), trace)
+def run_seed(
+    seed: int, partitioned: bool | None = None, properties: bool | None = None, sharded: bool | None = None
+) -> Outcome:
+    run = draw_run(seed, partitioned=partitioned, properties=properties, sharded=sharded)
+    violation = failure_of(run)
+    machines = [machine for world in run.worlds for machine in world.machines.values()]
+    injected: Counter[str] = sum((machine.happened for machine in machines), run.injected)
+    trace = tuple(run.trace) if violation else ()
+    return Outcome(seed, violation, dict(injected), dict(run.statistics), trace)
 
 
-def failure_of(world: World) -> str:
-    """Run a world; return what does not hold, or an empty text."""
+def failure_of(run: Run) -> str:
+    """Run a world, or several shards; return what does not hold, or an empty text."""
     try:
-        run_checked(world)
+        run_checked(run)
     except Violation as violation:
         return str(violation)
     except Exception as error:
@@ -49,10 +51,15 @@ def failure_of(world: World) -> str:
 
 
 def on_processes(
-    workers: int, first: int, seeds: int, partitioned: bool | None = None, properties: bool | None = None
+    workers: int,
+    first: int,
+    seeds: int,
+    partitioned: bool | None = None,
+    properties: bool | None = None,
+    sharded: bool | None = None,
 ) -> Iterator[Outcome]:
     """Run seeds in processes; outcomes come in the order of the seeds."""
-    run_one = partial(run_seed, partitioned=partitioned, properties=properties)
+    run_one = partial(run_seed, partitioned=partitioned, properties=properties, sharded=sharded)
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(run_one, range(first, first + seeds), chunksize=CHUNK)
 

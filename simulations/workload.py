@@ -13,13 +13,13 @@ from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import STRICT, format_id
 from simulations.delivery_clients import DeliveryClients
-from simulations.letter_clients import with_letters
+from simulations.letter_clients import LETTERS, with_letters
 from simulations.named_adds import with_names
 from simulations.property_clients import Argv, with_properties
 from simulations.retention_clients import with_limits
 from simulations.spill_clients import with_cold_reads
 
-KEYS = (b"x", b"y", b"z")
+KEYS: tuple[bytes, ...] = (b"x", b"y", b"z")
 READ_GROUPS = (b"g", b"h")
 SKIP_GROUP = b"s"
 CONSUMERS = (b"a", b"b")
@@ -62,6 +62,8 @@ class Workload:
         retention: Random | None = None,
         names: Random | None = None,
         letters: Random | None = None,
+        streams: tuple[bytes, ...] = KEYS,
+        letters_key: bytes = LETTERS,
     ) -> None:
         self.rng = rng
         self._references = references
@@ -78,7 +80,8 @@ class Workload:
         self._letters = letters
         queues = properties is not None and properties.random() < QUEUES_ODDS
         self.weights, keys, self.groups = QUEUES if queues else PROFILES[profile]
-        self.keys = KEYS[:keys]
+        self.keys = streams[:keys]
+        self.letters_key = letters_key
         self.id_mode = id_mode
 
     @property
@@ -104,7 +107,8 @@ class Workload:
             return commands
         commands = [one for argv in commands for one in with_properties(self._properties, argv, replica)]
         if self._letters is not None:
-            commands = [one for argv in commands for one in with_letters(self._letters, argv, replica)]
+            key = self.letters_key
+            commands = [one for argv in commands for one in with_letters(self._letters, argv, replica, key)]
         return commands if self.delivering is None else self.delivering.changed(commands, replica)
 
     def _draw_plain(self, replica: Replica) -> list[Argv]:

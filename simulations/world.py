@@ -4,18 +4,16 @@ The nodes, logs, checkpoints, sessions and codecs are the production code; clien
 simulated. A run has two phases. In the first, clients write and read while faults come and go (`adversary`). In the
 second, every fault is healed, the clients stop, and the regions must agree within a limit of virtual time.
 
-Connections are dialled again after a delay. A side is pulled `pull_ms` after it may have something to send, so that
-what accumulates in a busy moment is sent as one message, and each message takes a random time.
-
 Virtual time is in milliseconds. The trace is the run as text; two runs of one seed have identical traces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol, Self
 
+from crdtstream.connections.shards import ShardMap
 from crdtstream.core.effects import Key
 from crdtstream.settings.config import ALWAYS, FSYNC_POLICIES, Config, Limits
 from crdtstream.storage.disk import DiskError
@@ -26,9 +24,10 @@ from simulations.draining import all_heard
 from simulations.draw import Draw, named
 from simulations.machine import Machine
 from simulations.named_adds import draw_names
-from simulations.network import START_MS, Connection, Network, Pair, Watcher, address_of
+from simulations.network import START_MS, Watcher, address_of
 from simulations.oracle import Expected
 from simulations.partitioned import Partitioned
+from simulations.random_links import RandomLinks
 from simulations.retention_clients import draw_retention
 from simulations.settings import (
     BOUNDS,
@@ -44,6 +43,7 @@ from simulations.settings import (
     VOLUMES,
     Settings,
     complete,
+    decided,
     draw_bounds,
     draw_forwarding,
     draw_intervals,
@@ -66,6 +66,8 @@ WRITES_BOUND_MS = 30_000
 HEARD_BOUND_MS = 10_000
 NOTICED_MS = 500
 SHORT_MS = 200
+# What has to come about, and until when.
+Phase = tuple[Callable[[], bool], int]
 
 
 class Faults(Protocol):
@@ -96,8 +98,11 @@ class Memories(Protocol):
     def restore(self) -> None: ...
 
 
-class World(Network):
-    """A run; `run` raises Violation when an invariant does not hold. `adversary.draw_world` makes one from its seed."""
+class World(RandomLinks):
+    """A run; `run` raises Violation when an invariant does not hold. `adversary.draw_world` makes one from its seed.
+
+    It is one shard of its regions, usually the only one, whatever `sharded` says: `sharded.Sharded` runs several.
+    """
 
     def __init__(
         self,
@@ -110,25 +115,18 @@ class World(Network):
         delivering: bool | None = None,
         spilling: bool | None = None,
     ) -> None:
-        self.draw = draw = Draw(seed)
+        self.draw = draw = Draw(seed, self.shard)
         self.rng = draw.common
         settings = settings or draw_settings(self.rng)
-        said: dict[str, Any] = {
-            "partitioned": partitioned,
-            "properties": properties,
-            "delivering": delivering,
-            "spilling": spilling,
-        }
-        settings = replace(settings, **{name: value for name, value in said.items() if value is not None})
+        settings = decided(
+            settings, partitioned=partitioned, properties=properties, delivering=delivering, spilling=spilling
+        )
         settings = complete(settings, draw)
         pairs = pairs_of(settings.topology, settings.regions)
-        super().__init__(settings, START_MS, pairs, seed)
+        super().__init__(settings, pairs, seed)
+        self.keys, self.letters = self.draw_keys()
         if recorder is not None:
             self.watch(recorder)
-        self.cut: set[Pair] = set()
-        self.clogged: set[Pair] = set()
-        self.slow: set[Pair] = set()
-        self._dialling: set[Pair] = set()
         self.adversary = adversary(self)
         self.workload = Workload(
             self.rng,
@@ -140,6 +138,8 @@ class World(Network):
             retention=draw.of(RETENTION) if settings.has_limits else None,
             names=draw.of(NAMES) if settings.has_names else None,
             letters=draw.of(LETTERS) if settings.has_letters else None,
+            streams=self.keys,
+            letters_key=self.letters,
         )
         if settings.delivering:
             self.workload.delivering = DeliveryClients(draw.of(DELIVERING), settings.regions)
@@ -155,6 +155,14 @@ class World(Network):
         self._clients: Partitioned | None = None
         if self.settings.partitioned:
             self.partitioned = self._clients = Partitioned(self, draw.of(PARTITIONED), lambda: self.adversary.healing)
+
+    def draw_keys(self) -> tuple[tuple[bytes, ...], bytes]:
+        """Return the streams that clients use, and the key of their dead letters."""
+        return self.keys, self.letters
+
+    def map_for(self, number: int) -> ShardMap | None:
+        """Return the shards of a region as it knows them; None if it has one."""
+        return None
 
     def enlarge_volumes(self) -> None:
         """Let small volumes hold whole states with large entries."""
@@ -173,10 +181,18 @@ class World(Network):
             peers=peers,
             incarnation=0 if self.settings.serving_at_once else None,
             limits=self._limits(),
+            shards=self.shards,
+            shard=str(self.shard) if self.shards > 1 else "",
         )
         wait_ms, interval_ms = self.rng.choice([0, 5, 20]), self.rng.choice([200, 1000])
         return Machine(
-            config, self.now_ms, oracle=self.oracle, sync_wait_ms=wait_ms, sync_interval_ms=interval_ms, busy=True
+            config,
+            self.now_ms,
+            oracle=self.oracle,
+            sync_wait_ms=wait_ms,
+            sync_interval_ms=interval_ms,
+            busy=True,
+            shards=self.map_for(number),
         )
 
     def _limits(self) -> Limits:
@@ -204,15 +220,27 @@ class World(Network):
         self.pairs = [*self.pairs, *((other, number) for other in sorted(linked))]
         original = self.machines[1].config
         config = replace(original, name="twin", peers=tuple(address_of(other) for other in sorted(linked)))
-        self.machines[number] = Machine(config, self.now_ms, number=number, oracle=self.oracle, busy=True)
+        shards = self.map_for(number)
+        self.machines[number] = Machine(
+            config, self.now_ms, number=number, oracle=self.oracle, busy=True, shards=shards
+        )
 
     def peers_of(self, number: int) -> tuple[str, ...]:
         """Return the addresses of the neighbours that are meant to exist."""
         neighbours = [low + high - number for low, high in self.pairs if number in (low, high)]
         return tuple(address_of(other) for other in neighbours if other <= self.settings.regions)
 
+    @property
+    def worlds(self) -> list[Self]:
+        """The shards of this run."""
+        return [self]
+
     def run(self) -> None:
         """Run both phases."""
+        for done, bound_ms in self.phases():
+            self.run_until(done, bound_ms)
+
+    def _begin(self) -> None:
         self.log_event(named(self.seed))
         for number in self.machines:
             self.plan(self.rng.randrange(TICK_MS), self.tick, number)
@@ -227,26 +255,30 @@ class World(Network):
             self.memory.begin()
         if self._clients is not None:
             self._clients.begin()
+
+    def phases(self) -> Iterator[Phase]:
+        """Begin a run; yield what has to come about next, and until when."""
+        self._begin()
         end_ms = START_MS + self.settings.duration_ms
-        self.run_until(lambda: self.now_ms >= end_ms, end_ms + QUIET_BOUND_MS)
+        yield lambda: self.now_ms >= end_ms, end_ms + QUIET_BOUND_MS
         self.adversary.heal_everything()
         if self.memory is not None:
             self.memory.keep_short()
-            self.run_until(self.memory.has_gone_out, self.now_ms + QUIET_BOUND_MS)
+            yield self.memory.has_gone_out, self.now_ms + QUIET_BOUND_MS
             self.memory.restore()
-        self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
-        self.run_until(self._all_write, self.now_ms + WRITES_BOUND_MS)
+        yield self.quiet, self.now_ms + QUIET_BOUND_MS
+        yield self._all_write, self.now_ms + WRITES_BOUND_MS
         if self.settings.delivering:
-            self._let_hear()
+            yield from self._let_hear()
         self.log_event(f"quiet, {self.statistics} wire {self.wire_checksum:08x}")
 
-    def _let_hear(self) -> None:
+    def _let_hear(self) -> Iterator[Phase]:
         """Let all regions hear each other; pauses that ended just now have to be noticed first."""
         noticed_ms = self.now_ms + NOTICED_MS
-        self.run_until(lambda: self.now_ms >= noticed_ms, noticed_ms + TICK_MS)
+        yield lambda: self.now_ms >= noticed_ms, noticed_ms + TICK_MS
         end_ms = self.now_ms + HEARD_BOUND_MS
-        self.run_until(lambda: all_heard(self) or self.now_ms >= end_ms, end_ms + TICK_MS)
-        self.run_until(self.quiet, self.now_ms + QUIET_BOUND_MS)
+        yield lambda: all_heard(self) or self.now_ms >= end_ms, end_ms + TICK_MS
+        yield self.quiet, self.now_ms + QUIET_BOUND_MS
 
     def _all_write(self) -> bool:
         """Return whether every region accepts writes: all have all effects, so every log can be shortened."""
@@ -261,10 +293,6 @@ class World(Network):
         return self._expected
 
     # Turns
-
-    def runs(self, number: int) -> bool:
-        machine = self.machines[number]
-        return machine.up and not machine.paused
 
     def act(self, number: int, action: Callable[[], None]) -> None:
         try:
@@ -402,99 +430,3 @@ class World(Network):
                 self.log_event(f"{number}> {b' '.join(asked.argv).decode()} gets no reply")
                 self.history.record_unanswered(asked.argv, asked.dot, asked.seen, asked.creates)
         machine.unanswered.clear()
-
-    # Connections
-
-    def plan_dial(self, pair: Pair) -> None:
-        if pair not in self._dialling:
-            self._dialling.add(pair)
-            self.plan(20 + self.rng.randrange(200), self._dial, pair)
-
-    lost = plan_dial
-
-    def _dial(self, pair: Pair) -> None:
-        self._dialling.discard(pair)
-        if self.between(pair):
-            return
-        if pair in self.cut or not all(self.runs(end) for end in pair):
-            self.plan_dial(pair)
-        else:
-            self.connect(pair)
-
-    def connect(self, pair: Pair) -> Connection:
-        for index, end in enumerate(pair):
-            other = pair[1 - index]
-            self.machines[end].node.peer_met(address_of(other), self.machines[other].config.region)
-        return super().connect(pair)
-
-    def wake(self, connection: Connection, sender: int) -> None:
-        """Plan a pull."""
-        flow = connection.flows[connection.other(sender)]
-        if not flow.pulled:
-            flow.pulled = True
-            self.plan(self.settings.pull_ms, self._pull, connection, sender)
-
-    def _pull(self, connection: Connection, sender: int) -> None:
-        connection.flows[connection.other(sender)].pulled = False
-        if sender in connection.joined and self.runs(sender):
-            self.act(sender, lambda: self._pull_one(connection, sender))
-
-    def _pull_one(self, connection: Connection, sender: int) -> None:
-        if self.send_next(connection, sender):
-            self._send(connection, sender)
-            self.wake(connection, sender)
-        else:
-            self._obey_verdict(connection, sender)
-
-    def _send(self, connection: Connection, sender: int) -> None:
-        """Plan the arrival of one message, after all that were sent before."""
-        receiver = connection.other(sender)
-        flow = connection.flows[receiver]
-        if (sender, receiver) in self.clogged:
-            flow.held += 1
-            return
-        delay_ms = 1 + self.rng.randrange(400 if connection.ends in self.slow else 20)
-        flow.arrival_ms = max(flow.arrival_ms, self.now_ms + delay_ms)
-        self.plan(flow.arrival_ms - self.now_ms, self._arrive, connection, receiver)
-
-    def unclog(self, direction: Pair) -> None:
-        self.clogged.discard(direction)
-        sender, receiver = direction
-        for connection in self.between((min(direction), max(direction))):
-            flow = connection.flows[receiver]
-            held, flow.held = flow.held, 0
-            for _ in range(held):
-                self._send(connection, sender)
-
-    def _arrive(self, connection: Connection, receiver: int) -> None:
-        connection.flows[receiver].arrived += 1
-        self._read(connection, receiver)
-
-    def _read(self, connection: Connection, receiver: int) -> None:
-        """Receive messages that have arrived; a paused machine reads them later, in the same order."""
-        flow = connection.flows[receiver]
-        while flow.arrived and receiver in connection.joined and not self.machines[receiver].paused:
-            flow.arrived -= 1
-            self.act(receiver, lambda: self._receive(connection, receiver))
-
-    def _receive(self, connection: Connection, receiver: int) -> None:
-        self.machines[receiver].look_for_room()
-        self.receive_next(connection, receiver)
-        self._obey_verdict(connection, receiver)
-
-    def resume(self, number: int) -> None:
-        self.machines[number].paused = False
-        for connection in self.connections_of(number):
-            self._read(connection, number)
-
-    def _obey_verdict(self, connection: Connection, end: int) -> None:
-        reason = self.machines[end].node.link_verdict(connection.number) if end in connection.joined else None
-        if reason is not None:
-            self.log_event(f"link {connection.ends} is closed by {end}: {reason}")
-            self.close_end(connection, end, reason)
-            self.plan(1 + self.rng.randrange(30), self.close_end, connection, connection.other(end), "closed by peer")
-
-    def lose_connections(self, pair: Pair) -> None:
-        for connection in self.between(pair):
-            for end in pair:
-                self.plan(self.rng.randrange(30), self.close_end, connection, end, "connection lost")

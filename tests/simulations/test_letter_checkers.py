@@ -12,7 +12,7 @@ from simulations.adversary import draw_world
 from simulations.checkers import run_checked
 from simulations.letter_checkers import OneLetter
 from simulations.letter_clients import LETTERS, OTHER_GROUP, with_letters
-from simulations.letter_oracle import LETTERS_KEY, LetterRow, acknowledged_by_store, letters_of, redriven
+from simulations.letter_oracle import LetterRow, acknowledged_by_store, letters_of, redriven
 from simulations.settings import draw_settings
 from simulations.world import World
 
@@ -46,8 +46,8 @@ def test_letters_are_once_each_and_none_is_lost(seed: int) -> None:
     world = world_of(seed)
     run_checked(world)
     rows = world.oracle.effects(world.oracle.vector())
-    letters = letters_of(rows)
-    assert letters and set(redriven(rows)) <= {one.dot for one in letters}
+    letters = letters_of(rows, LETTERS)
+    assert letters and set(redriven(rows, LETTERS)) <= {one.dot for one in letters}
     assert all(one.lays for one in letters)
     found = {(one.group, one.source[1]) for one in letters}
     assert all(entry_id in acknowledged_by_store(world, group[0][1], group[1]) for group, entry_id in found)
@@ -63,4 +63,3 @@ def test_a_letter_that_is_gone_is_noticed() -> None:
     again = LetterRow((2, 1), letter.group, letter.source, letter.lays)
     with pytest.raises(Exception, match="there twice"):
         checker._count(world, [letter, again])
-    assert LETTERS_KEY == (0, LETTERS)
