@@ -48,7 +48,7 @@ LARGE_VOLUMES = 3
 PARTITIONED, PACKING, BOUNDS, REFERENCES, VOLUMES = "partitioned", "cold", "bounds", "references", "volumes"
 SERVING_AT_ONCE, FLAPPING, MEMORY, PROPERTIES = "serves at once", "flapping", "memory", "properties"
 RETENTION, NAMES, LETTERS = "retention", "names", "letters"
-DELIVERING, SPILLING, SHARDS = "delivering", "spilling", "shards"
+DELIVERING, SPILLING, SHARDED = "delivering", "spilling", "sharded"
 # Setting -> its source, and how many worlds have it.
 EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "partitioned": (PARTITIONED, 0.25),
@@ -66,7 +66,7 @@ EXTRAS: Final[Mapping[str, tuple[str, float]]] = {
     "named": (NAMES, 0.6),
     "letters": (LETTERS, 0.7),
     "spilling": (SPILLING, 0.5),
-    "sharded": (SHARDS, 0.1),
+    "sharded": (SHARDED, 0.1),
 }
 
 

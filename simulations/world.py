@@ -328,10 +328,10 @@ class World(RandomLinks):
             self._sync_now(number)
 
     def _sync_now(self, number: int) -> None:
-        self.notify("synced", number)
-        self.act(number, lambda: self._sync_one(number))
+        self.act(number, lambda: self.sync_one(number))
 
-    def _sync_one(self, number: int) -> None:
+    def sync_one(self, number: int) -> None:
+        self.notify("synced", number)
         self.machines[number].sync()
         self.turned(number)
 

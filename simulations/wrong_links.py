@@ -1,6 +1,7 @@
 """Links between shards that must not be linked: a wrong address among the peers, or a region with other shards.
 
-Such a link lives for one moment: one end greets, the other one must refuse, and neither may log anything.
+Such a link lives for one moment: one end greets, the other one must refuse, and neither has anything of other regions
+afterwards that it did not have before.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
+from crdtstream.core.values.causality import region_of
 from crdtstream.replication.wire_pb2 import Message
+from simulations.machine import Machine
 
 if TYPE_CHECKING:
     from simulations.sharded import ShardWorld
@@ -24,7 +27,9 @@ SAID = {"hello", "refused"}
 
 @dataclass
 class WrongLink:
-    """A link that was refused: who greeted whom, what the greeted one said, and why either closed it, if it did."""
+    """A link that must not be: who greeted whom, what the greeted one said, why either closed it, if it did, and whether
+    anything of other regions came meanwhile.
+    """
 
     ends: str
     said: list[str] = field(default_factory=list)
@@ -107,15 +112,13 @@ class Dial:
 
     def _receive(self, world: ShardWorld, number: int, messages: list[Message]) -> list[Message]:
         """Let an end receive these, and close the link there; return what it has said."""
-        node = world.machines[number].node
-        said: list[Message] = []
-
-        def receive() -> None:
-            for message in messages:
-                node.receive(self._link, message, world.clock_ms(number))
-            said.extend(self._drain(world, number))
-
-        self._found.changed |= world.logs_during(number, receive)
+        machine, node = world.machines[number], world.machines[number].node
+        before = of_others(machine)
+        for message in messages:
+            node.receive(self._link, message, world.clock_ms(number))
+        said = self._drain(world, number)
+        machine.perform()
+        self._found.changed |= of_others(machine) != before
         self._found.reasons.append(node.link_verdict(self._link))
         node.link_closed(self._link, "a wrong link", world.clock_ms(number))
         world.turn(number)
@@ -130,3 +133,9 @@ class Dial:
                 break
             found.append(message)
         return found
+
+
+def of_others(machine: Machine) -> dict[int, int]:
+    """Return what a machine has of other regions; what its own region makes may be due at any time."""
+    vector = machine.node.replica.applied.vector.as_dict()
+    return {origin: counter for origin, counter in vector.items() if region_of(origin) != machine.config.region}

@@ -484,6 +484,7 @@ def test_every_checker_has_an_example() -> None:
         "name",
         "repeat",
         "retention",
+        "shard",
         "spill",
     ]
     modules = [f"simulations.{word}_checkers" for word in words]
