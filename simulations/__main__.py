@@ -20,7 +20,7 @@ from simulations.draw import named
 from simulations.mutations import chase_all
 from simulations.report import Drawing, model, page
 from simulations.settings import Settings, draw_settings
-from simulations.shard_requests import SHARDS
+from simulations.shard_refusals import SHARDS
 from simulations.sharded import Run, Sharded, draw_run
 from simulations.shrink import shrink as shrunk
 from simulations.sweeping import Fault, Outcome, Swept, failure_of, on_processes

@@ -36,7 +36,7 @@ from simulations.repeat_checkers import Repeats, Resets
 from simulations.retention_checkers import KeepsWhatIsNeeded, OneLimit, RemovesInTime, RemovesWithinLimits
 from simulations.room_checkers import WaitsForRoom
 from simulations.session_checkers import ReadsItsWrites
-from simulations.shard_checkers import HoldsOwnKeys, LinksEqualShards, RefusesWithoutEffect, Routes
+from simulations.shard_checkers import shard_checkers
 from simulations.sharded import Run
 from simulations.spill_checkers import spill_checkers
 from simulations.state_checkers import (
@@ -111,10 +111,7 @@ def all_checkers() -> list[Checker]:
         ReadsItsWrites(),
         ReadsEachOnce(),
         *spill_checkers(),
-        HoldsOwnKeys(),
-        Routes(),
-        RefusesWithoutEffect(),
-        LinksEqualShards(),
+        *shard_checkers(),
     ]
 
 

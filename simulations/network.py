@@ -30,11 +30,10 @@ from simulations.letter_clients import LETTERS
 from simulations.machine import CLIENT, Machine, Unanswered
 from simulations.oracle import Expected, Oracle
 from simulations.settings import Settings
-from simulations.shard_requests import Refused
+from simulations.shard_refusals import Refused, WrongLink
 from simulations.spill_clients import Transaction
 from simulations.stream_clients import Delivery, Instance, Put, StreamClients
 from simulations.workload import KEYS
-from simulations.wrong_links import WrongLink
 
 START_MS = 2**33
 ASKER = 1000

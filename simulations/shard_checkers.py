@@ -6,8 +6,7 @@ from crdtstream.core.streams.deleted_streams import FORGOTTEN
 from crdtstream.scenarios.reply import ReplyError, Value
 from simulations.checking import Checker, Sampled
 from simulations.network import Network
-from simulations.shard_requests import REFUSALS, Refused, shard_of
-from simulations.wrong_links import WrongLink
+from simulations.shard_refusals import REFUSALS, Refused, WrongLink, shard_of
 
 
 class HoldsOwnKeys(Sampled):
@@ -59,3 +58,7 @@ class LinksEqualShards(Checker):
     def linked_wrongly(self, world: Network, link: WrongLink) -> None:
         if not link.is_refused():
             self.fail(f"{link} is not refused")
+
+
+def shard_checkers() -> list[Checker]:
+    return [HoldsOwnKeys(), Routes(), RefusesWithoutEffect(), LinksEqualShards()]

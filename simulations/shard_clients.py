@@ -7,14 +7,14 @@ addresses meanwhile, and for a while nobody may know where one is.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TYPE_CHECKING
 
 from crdtstream.connections.shards import ShardAddress, ShardMap, map_of
 from crdtstream.scenarios.reply import Value, read_replies, show
 from simulations.machine import Machine
 from simulations.property_clients import Argv
-from simulations.shard_requests import (
+from simulations.shard_refusals import (
     NAMES,
     SHARDS,
     Refused,
@@ -24,9 +24,7 @@ from simulations.shard_requests import (
     slot_of,
     with_two_slots,
 )
-
-if TYPE_CHECKING:
-    from simulations.sharded import ShardWorld
+from simulations.world import World
 
 STRAY = 2000
 ASTRAY_ODDS = 0.4
@@ -42,7 +40,7 @@ class ShardClients:
     def __init__(self, rng: Random) -> None:
         self._rng = rng
         # The shards of one run, once they are there.
-        self.worlds: list[ShardWorld] = []
+        self.worlds: Sequence[World] = ()
         self._addresses: dict[int, list[ShardAddress]] = {}
         self._epochs: dict[int, int] = {}
 
@@ -55,7 +53,7 @@ class ShardClients:
         """Return where clients reach the shards of this region; an empty text where nobody knows."""
         return [f"{one.host}:{one.port}" if one.port else "" for one in self._addresses[number]]
 
-    def go_astray(self, world: ShardWorld, number: int, argv: Argv) -> None:
+    def go_astray(self, world: World, number: int, argv: Argv) -> None:
         """Perhaps ask another shard before this one runs a command."""
         rng = self._rng
         if not keys_in(argv) or rng.random() >= ASTRAY_ODDS:
@@ -80,12 +78,12 @@ class ShardClients:
         for world in self.worlds:
             world.machines[number].follow_shards(self.map_for(number, world.shard))
 
-    def _with_two_slots(self, world: ShardWorld) -> Argv:
+    def _with_two_slots(self, world: World) -> Argv:
         own = self._rng.choice(world.keys)
         others = [name for one in self.worlds for name in (*one.keys, *NAMES) if slot_of(name) != slot_of(own)]
         return with_two_slots(self._rng, own, self._rng.choice(others))
 
-    def _ask(self, world: ShardWorld, number: int, argv: Argv) -> None:
+    def _ask(self, world: World, number: int, argv: Argv) -> None:
         """Send a command to a shard that must refuse it."""
         expected = answers_expected(argv, world.shard, self.addresses_of(number))
         values: list[Value] = []
@@ -93,13 +91,28 @@ class ShardClients:
         def ask() -> None:
             values.extend(answers(world.machines[number], argv, world.clock_ms(number)))
 
-        changed = world.logs_during(number, ask)
+        changed = logs_during(world, number, ask)
         refused = Refused(argv, expected, values, changed)
         for one, value in zip(requests_of(argv), refused.values, strict=False):
             world.log_event(f"{number}> {b' '.join(one).decode()} = {show(value)}")
         world.injected[expected[-1].split()[0]] += 1
         world.notify("refused", number, refused)
         world.turn(number)
+
+
+def logs_during(world: World, number: int, action: Callable[[], None]) -> bool:
+    """Return whether a machine logs anything in this action; what is due anyway is done before, and on disk, for which
+    every reply would wait.
+    """
+    machine = world.machines[number]
+    machine.node.tick(world.clock_ms(number))
+    world.turn(number)
+    if machine.wants_sync:
+        world.sync_one(number)
+    before = machine.log.last_position
+    action()
+    machine.perform()
+    return machine.log.last_position > before
 
 
 def answers(machine: Machine, argv: Argv, now_ms: int) -> list[Value]:

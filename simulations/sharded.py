@@ -9,7 +9,7 @@ shards that must not be linked (`wrong_links`). The event that comes next in any
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -19,7 +19,7 @@ from simulations.draw import Draw, named
 from simulations.network import START_MS
 from simulations.settings import SHARDED, Settings, complete, decided, draw_settings
 from simulations.shard_clients import ShardClients
-from simulations.shard_requests import SHARDS, draw_keys
+from simulations.shard_refusals import SHARDS, draw_keys
 from simulations.world import Phase, World
 from simulations.wrong_links import WrongLinks
 
@@ -48,20 +48,6 @@ class ShardWorld(World):
         """Let the checkers of this shard know, whichever shard's event it is that happens."""
         with self.named_violations():
             super().notify(event, *words)
-
-    def logs_during(self, number: int, action: Callable[[], None]) -> bool:
-        """Return whether a machine logs anything in this action; what is due anyway is done before, and on disk, for
-        which every reply would wait.
-        """
-        machine = self.machines[number]
-        machine.node.tick(self.clock_ms(number))
-        self.turn(number)
-        if machine.wants_sync:
-            self.sync_one(number)
-        before = machine.log.last_position
-        action()
-        machine.perform()
-        return machine.log.last_position > before
 
     def _run_command(self, number: int, argv: list[bytes]) -> None:
         self._shard_clients.go_astray(self, number, argv)

@@ -19,7 +19,7 @@ from simulations.checking import Checker, Sampled
 from simulations.disk import SimulatedFile
 from simulations.machine import Machine
 from simulations.network import Connection, Network, Pair
-from simulations.shard_requests import Refused
+from simulations.shard_refusals import Refused
 from simulations.spill_clients import Transaction
 
 # Ticks for which anything may wait for blocks: a read takes three at most, and some waits need several reads.

@@ -6,44 +6,26 @@ afterwards that it did not have before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING
 
 from crdtstream.core.values.causality import region_of
 from crdtstream.replication.wire_pb2 import Message
 from simulations.machine import Machine
-
-if TYPE_CHECKING:
-    from simulations.sharded import ShardWorld
+from simulations.shard_refusals import WrongLink
+from simulations.world import World
 
 FIRST_LINK = 1 << 30
 MESSAGES_MAX = 8
 INTERVAL_MS = 400
 # How many shards a region says to have that was founded with others: 0 is what one of one shard says.
 OTHER_COUNTS = (0, 3, 4)
-SAID = {"hello", "refused"}
-
-
-@dataclass
-class WrongLink:
-    """A link that must not be: who greeted whom, what the greeted one said, why either closed it, if it did, and whether
-    anything of other regions came meanwhile.
-    """
-
-    ends: str
-    said: list[str] = field(default_factory=list)
-    reasons: list[str | None] = field(default_factory=list)
-    changed: bool = False
-
-    def is_refused(self) -> bool:
-        return all(self.reasons) and set(self.said) <= SAID and not self.changed
 
 
 class WrongLinks:
     """What opens such links between the shards of one run."""
 
-    def __init__(self, rng: Random, worlds: list[ShardWorld]) -> None:
+    def __init__(self, rng: Random, worlds: Sequence[World]) -> None:
         self._rng = rng
         self._worlds = worlds
         self._count = 0
@@ -52,7 +34,7 @@ class WrongLinks:
         for world in self._worlds:
             world.plan(self._rng.randrange(INTERVAL_MS), self._dial_some, world)
 
-    def _dial_some(self, world: ShardWorld) -> None:
+    def _dial_some(self, world: World) -> None:
         if world.adversary.healing:
             return
         world.plan(1 + self._rng.randrange(2 * INTERVAL_MS), self._dial_some, world)
@@ -69,7 +51,7 @@ class WrongLinks:
 class Dial:
     """One of them, from a machine of one shard to one of another region."""
 
-    def __init__(self, world: ShardWorld, caller: int, other: ShardWorld, called: int, link: int) -> None:
+    def __init__(self, world: World, caller: int, other: World, called: int, link: int) -> None:
         self._world, self._caller = world, caller
         self._other, self._called = other, called
         self._link = link
@@ -83,7 +65,7 @@ class Dial:
         world, other = self._world, self._other
         world.act(self._caller, lambda: self._greet(count))
         other.act(self._called, self._answer)
-        world.act(self._caller, self._hear)
+        world.act(self._caller, self._receive_replies)
         if len(self._found.reasons) == 2:
             world.log_event(f"wrong link between {self._found.ends}: {self._found.reasons[0]}")
             world.injected["wrong link"] += 1
@@ -103,14 +85,14 @@ class Dial:
             self._replies = self._receive(self._other, self._called, self._hello)
             self._found.said = [name.name for one in self._replies for name, _ in one.ListFields()]
 
-    def _hear(self) -> None:
+    def _receive_replies(self) -> None:
         if self._world.machines[self._caller].up:
             self._receive(self._world, self._caller, self._replies)
 
-    def _open(self, world: ShardWorld, number: int, dialled: bool) -> None:
+    def _open(self, world: World, number: int, dialled: bool) -> None:
         world.machines[number].node.link_opened(self._link, dialled, world.clock_ms(number))
 
-    def _receive(self, world: ShardWorld, number: int, messages: list[Message]) -> list[Message]:
+    def _receive(self, world: World, number: int, messages: list[Message]) -> list[Message]:
         """Let an end receive these, and close the link there; return what it has said."""
         machine, node = world.machines[number], world.machines[number].node
         before = of_others(machine)
@@ -124,7 +106,7 @@ class Dial:
         world.turn(number)
         return said
 
-    def _drain(self, world: ShardWorld, number: int) -> list[Message]:
+    def _drain(self, world: World, number: int) -> list[Message]:
         machine, found = world.machines[number], list[Message]()
         while len(found) < MESSAGES_MAX:
             bytes_max = machine.config.limits.message_bytes

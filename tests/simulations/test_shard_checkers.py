@@ -10,9 +10,8 @@ from simulations.adversary import draw_world
 from simulations.history import Violation
 from simulations.settings import Settings
 from simulations.shard_checkers import HoldsOwnKeys, LinksEqualShards, RefusesWithoutEffect, Routes
-from simulations.shard_requests import Refused
+from simulations.shard_refusals import Refused, WrongLink
 from simulations.sharded import Sharded, draw_run
-from simulations.wrong_links import WrongLink
 
 CALM = Settings(2, "mesh", STRICT, 400, (), 100, 1_000_000)
 ADD = [b"XADD", b"a", b"*", b"f", b"v"]

@@ -19,7 +19,7 @@ from simulations.checkers import run_checked
 from simulations.history import Violation
 from simulations.network import Network, Watcher
 from simulations.settings import Settings
-from simulations.shard_requests import REFUSALS, SHARDS, shard_of
+from simulations.shard_refusals import REFUSALS, SHARDS, shard_of
 from simulations.sharded import Sharded, draw_run
 from simulations.sweeping import run_seed
 from tests.effort import INTERPRETED

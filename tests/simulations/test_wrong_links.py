@@ -7,8 +7,9 @@ import pytest
 from crdtstream.core.values.entry_id import STRICT
 from simulations.network import Network, Watcher
 from simulations.settings import Settings
+from simulations.shard_refusals import WrongLink
 from simulations.sharded import Sharded, draw_run
-from simulations.wrong_links import FIRST_LINK, Dial, WrongLink
+from simulations.wrong_links import FIRST_LINK, Dial
 
 CALM = Settings(2, "mesh", STRICT, 400, (), 100, 1_000_000)
 

@@ -1,4 +1,5 @@
-"""What a shard must answer to requests of which it has not every key, by the definition of Redis Cluster alone.
+"""What a shard must refuse, by the definition of Redis Cluster alone: requests of which it has not every key, and links
+to other shards.
 
 Hash slots are computed bit by bit here, and split in the middle; nothing of the product is used.
 """
@@ -6,7 +7,7 @@ Hash slots are computed bit by bit here, and split in the middle; nothing of the
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 
@@ -25,6 +26,8 @@ NAMES = (*EDGES, *BRACES, *(b"%c" % letter for letter in range(ord("a"), ord("k"
 TAGGED_ODDS = 0.5
 TAGGED = (b"x", b"y", b"z")
 QUEUED = "QUEUED"
+# What a shard says that refuses a link.
+SAID = {"hello", "refused"}
 REFUSALS = ("MOVED", "CROSSSLOT", "CLUSTERDOWN")
 # Of these the key is the third word.
 SECOND_WORDS = (b"XGROUP", b"XINFO", b"CRDT.GROUP", b"CRDT.STREAM")
@@ -104,6 +107,21 @@ class Refused:
                 expected[at], expected[-1] = text, "EXECABORT"
         together = zip(texts, expected, strict=False)
         return len(texts) == len(expected) and all(f"{text} ".startswith(f"{start} ") for text, start in together)
+
+
+@dataclass
+class WrongLink:
+    """A link that must not be: who greeted whom, what the greeted one said, why either closed it, if it did, and
+    whether anything of other regions came meanwhile.
+    """
+
+    ends: str
+    said: list[str] = field(default_factory=list)
+    reasons: list[str | None] = field(default_factory=list)
+    changed: bool = False
+
+    def is_refused(self) -> bool:
+        return all(self.reasons) and set(self.said) <= SAID and not self.changed
 
 
 def requests_of(argv: Argv) -> list[Argv]:

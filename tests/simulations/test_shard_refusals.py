@@ -12,7 +12,7 @@ from crdtstream.connections.shards import slot_ranges
 from crdtstream.protocols.hash_slots import hash_slot_of
 from crdtstream.scenarios.reply import ReplyError, Value
 from simulations.property_clients import Argv
-from simulations.shard_requests import (
+from simulations.shard_refusals import (
     EDGES,
     SHARDS,
     Refused,
