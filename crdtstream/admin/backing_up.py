@@ -35,6 +35,7 @@ from crdtstream.admin.backups import (
     NO_ANSWER,
     NOT_WHOLE,
     REFUSED,
+    BackupElsewhere,
     BackupRefusal,
     BackupUnanswered,
     Told,
@@ -48,6 +49,7 @@ from crdtstream.admin.backups import (
 from crdtstream.admin.restoring import StreamToRestore, region_at, restore_stream
 from crdtstream.admin.screen import screen
 from crdtstream.admin.shard_backups import (
+    FAILED,
     ShardBackup,
     attempt,
     check_shard,
@@ -178,14 +180,14 @@ def back_up_region(
         print_backup(directory, check_region(console, directory), as_json)
         return
     check_shards(console, rows)
-    print_shards(console, directory, rows, as_json, REPEAT if any(row.problem for row in rows) else "")
+    print_shards(console, directory, rows, as_json, REPEAT if any(row.state == FAILED for row in rows) else "")
 
 
 def taken(node: str, access: Access, directory: str) -> str:
     """Have a region of one shard take the backup; return its directory as the region names it."""
     found = request_backup(node, access, directory)
     if not os.path.isdir(found):
-        raise BackupUnanswered(
+        raise BackupElsewhere(
             f"the region wrote {found}, which this machine does not have: run crdtstream backup --verify there"
         )
     description = read_description(found)

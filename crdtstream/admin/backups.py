@@ -31,7 +31,11 @@ class BackupRefusal(BackupError):
 
 
 class BackupUnanswered(BackupError):
-    """The region did not answer, or it did where this machine cannot see the result."""
+    """The region did not answer."""
+
+
+class BackupElsewhere(BackupUnanswered):
+    """It wrote the backup, on another machine."""
 
 
 def code_of(error: BackupError) -> int:

@@ -18,8 +18,8 @@ from typing import Any
 
 from crdtstream.admin.backups import (
     NOT_WHOLE,
+    BackupElsewhere,
     BackupRefusal,
-    BackupUnanswered,
     Told,
     check_backup,
     check_start,
@@ -45,14 +45,15 @@ from crdtstream.storage.disk import RealDisk
 
 AT_ONCE_MAX = 16
 UNFINISHED = ".unfinished-"
-TAKEN, KEPT, WHOLE, RESTORED, MISSING, FAILED = "taken", "kept", "whole", "restored", "missing", "failed"
+TAKEN, KEPT, WHOLE, RESTORED = "taken", "kept", "whole", "restored"
+MISSING, ELSEWHERE, FAILED = "missing", "elsewhere", "failed"
 # Where a shard is reached is a setting; the supervisor writes it into the map at its start.
 UNKNOWN_PLACE = ShardPlace("", 0, 0, "")
 
 
 @dataclass
 class ShardBackup:
-    """What became of the backup of one shard; `description` is there unless it is missing or has failed."""
+    """What became of the backup of one shard; `description` is there unless `problem` says why not."""
 
     shard: int
     directory: str
@@ -64,7 +65,7 @@ class ShardBackup:
     def fields(self) -> dict[str, Any]:
         described = self.description.fields() | {"bytes": self.description.size_bytes()} if self.description else {}
         named = {"shard": self.shard, "state": self.state, "directory": self.directory, "problem": self.problem}
-        return {**described, **named}
+        return {**named, **described}
 
 
 ShardWork = Callable[[ShardBackup], None]
@@ -88,12 +89,13 @@ def places_in(directory: str, numbers: Sequence[int], state: str) -> list[ShardB
 
 def attempt(row: ShardBackup, work: ShardWork) -> None:
     """Do this for one shard, after nothing has failed there; a failure is that of this shard alone."""
-    if row.state in (MISSING, FAILED):
+    if row.state in (MISSING, ELSEWHERE, FAILED):
         return
     try:
         work(row)
     except BackupError as error:
-        row.state, row.description, row.problem, row.code = FAILED, None, str(error), code_of(error)
+        row.state = ELSEWHERE if isinstance(error, BackupElsewhere) else FAILED
+        row.description, row.problem, row.code = None, str(error), code_of(error)
 
 
 # Taking
@@ -124,7 +126,7 @@ def take_one(row: ShardBackup, server: ShardServer, access: Access) -> None:
         row.directory = request_backup(server.address, access, row.directory)
     if not os.path.isdir(row.directory):
         above = os.path.dirname(row.directory)
-        raise BackupUnanswered(
+        raise BackupElsewhere(
             f"{server.address} wrote {row.directory}, which this machine does not have: run crdtstream backup"
             f" --verify {above} --shard {row.shard} there"
         )

@@ -7,6 +7,7 @@ A client of the public bulk port, in processes of its own: of the node's code it
 
     options    what a user may set                       offsets    positions in Spark's format
     regions, client, heads    the bulk ports of all regions, used as one
+    sharded    the shards of all regions: a client for each, and what needs all of them
     plan       positions to tasks                        reader     batches and streaming queries from streams
     entries, columns    replies to Arrow                 rows, writer    Arrow to rows, staged and published once
     session    a session whose workers use this Python   ack        consumer groups that track a query

@@ -70,12 +70,12 @@ class ShardPlaces:
 class Region:
     """The bulk port of a region, or of one of its shards, and what is known about what is behind it."""
 
-    def __init__(self, access: Access, places: ShardPlaces, shard: int = 0) -> None:
+    def __init__(self, access: Access, places: ShardPlaces, shard: int = 0, shards: int = 1) -> None:
         self._access = access
         self._places = places
         self.shard = shard
         # How many the region has.
-        self.shards = 1
+        self.shards = shards
         self._open()
         self.number = 0
         self.name = ""

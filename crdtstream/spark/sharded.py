@@ -65,7 +65,7 @@ class ShardedClient:
         if count == 1:
             return [first]
         first.close()
-        return [self._made([Region(self._access, each, shard) for each in places]) for shard in range(count)]
+        return [self._made([Region(self._access, each, shard, count) for each in places]) for shard in range(count)]
 
     def shard_of(self, stream: bytes) -> int:
         return shard_of(stream, len(self.shards))

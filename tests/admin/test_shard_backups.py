@@ -214,7 +214,8 @@ def test_what_lies_on_another_machine_is_named(
         shard_backups, "request_backup", lambda *words: os.path.join("/elsewhere", os.path.basename(words[2]))
     )
     result = back_up(backups.region, tmp_path / "other", "--shard", "1")
-    assert result.exit_code == NO_ANSWER and states(result) == {1: "failed"}
+    assert result.exit_code == NO_ANSWER and states(result) == {1: "elsewhere"}
+    assert not json.loads(result.stdout)["next"], "a shard elsewhere would refuse to write there again"
     assert "wrote /elsewhere/shard-001, which this machine does not have" in result.stderr
     assert "run crdtstream backup --verify /elsewhere --shard 1 there" in result.stderr
 

@@ -33,6 +33,8 @@ class AuditedRegions:
         self._streams: tuple[str, ...] = parsed["streams"] or ()
         self._pattern: str = parsed["streamsPattern"] or ""
         self._clients = [client_of(Options({**options, "endpoints": endpoint})) for endpoint in self.endpoints]
+        # Those of each shard, at the cut.
+        self._origins: list[set[int]] = []
         self._require_alike()
         self.applied()
         self.names = [client.name for client in self._clients]
@@ -52,14 +54,14 @@ class AuditedRegions:
     def cut(self) -> OffsetPosition:
         """Return a vector that all regions have passed."""
         vectors = self.applied()
+        self._origins = [set(client.applied()) for client in self._clients[0].shards]
         shared = set(vectors[0]).intersection(*vectors[1:])
         return {origin: min(vector[origin] for vector in vectors) for origin in sorted(shared)}
 
     def part_of(self, cut: OffsetPosition, stream: str) -> OffsetPosition:
         """The part of a cut that is about this stream: origins of other shards have none of its entries."""
-        client = self._clients[0].of(stream_bytes(stream))
-        known = client.applied()
-        return {origin: seq for origin, seq in cut.items() if origin in known}
+        origins = self._origins[self._clients[0].shard_of(stream_bytes(stream))]
+        return {origin: seq for origin, seq in cut.items() if origin in origins}
 
     def await_each_other(self, timeout_s: float) -> None:
         """Wait until each region has applied everything that the others had applied at the time of this call."""
