@@ -33,7 +33,7 @@ SHARDED = (
     ),
     Mutation(
         "the first hash slot of a shard is that after it",
-        "connections/shards.py",
+        "protocols/hash_slots.py",
         "    return list(zip([0, *[end + 1 for end in ends[:-1]]], ends, strict=True))\n",
         "    ends = [*[end + 1 for end in ends[:-1]], ends[-1]]\n"
         "    return list(zip([0, *[end + 1 for end in ends[:-1]]], ends, strict=True))\n",

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crdtstream.connections.shards import slot_ranges
-from crdtstream.protocols.hash_slots import hash_slot_of
+from crdtstream.protocols.hash_slots import hash_slot_of, slot_ranges
 from crdtstream.scenarios.reply import ReplyError, Value
 from simulations.property_clients import Argv
 from simulations.shard_refusals import (
