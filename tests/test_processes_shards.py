@@ -89,6 +89,19 @@ def test_each_shard_replicates_with_its_own(started: list[RegionProcess], tmp_pa
     assert message["data"] == b"of shard 0"
 
 
+def test_a_link_is_told_of_with_the_address_of_its_shard(started: list[RegionProcess], tmp_path: Path) -> None:
+    east, west = two_regions(started, tmp_path)
+    until(lambda: east.open_links() == {west.name}, "all shards are linked")
+    own = [f"127.0.0.1:{west.replication_port + shard}" for shard in range(SHARDS)]
+    assert [pairs(rows[1])[b"address"].decode() for rows in east.ask_shards("CRDT.REGIONS")] == own
+    for told, address in zip(east.ask_shards("INFO", "replication"), own, strict=True):
+        assert f",address={address}," in told.decode()
+    west.stop()
+    for shard, address in enumerate(own):
+        told = re.compile(rf"event=(link-\w+|peer-unreachable) .*shard={shard} .*address={re.escape(address)}\b")
+        until(lambda told=told: told.search(east.log()), "its log names it")  # type: ignore[misc]
+
+
 def test_a_shard_that_is_killed_comes_back_with_its_data(started: list[RegionProcess], tmp_path: Path) -> None:
     east, west = two_regions(started, tmp_path)
     add(east, 1, 3)

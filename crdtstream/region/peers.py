@@ -134,7 +134,7 @@ def shown_peers(exchange: Exchange, contacts: Contacts, now_ms: int) -> list[Pee
     for peer in shown:
         excuse(peer, contacts.of(peer.region), now_ms)
     for contact in contacts.unmet([peer.region for peer in shown]):
-        shown.append(PeerStatus(contact.region, exchange.name_of(contact.region), contact.address, NOT_LINKED, 0))
+        shown.append(PeerStatus(contact.region, exchange.name_of(contact.region), contact.reached, NOT_LINKED, 0))
         excuse(shown[-1], contact, now_ms)
         shown[-1].silent_ms = max(0, shown[-1].unlinked_ms)
         record_eviction(shown[-1], exchange)
@@ -160,7 +160,7 @@ def excuse(peer: PeerStatus, contact: Contact | None, now_ms: int) -> None:
     """Set the address of a peer, and if it is not linked, since when and why."""
     if contact is None:
         return
-    peer.address = contact.address
+    peer.address = contact.reached
     if contact.since_ms != LINKED:
         peer.unlinked_ms = max(0, now_ms - contact.since_ms)
         peer.reason = contact.reason

@@ -29,6 +29,7 @@ class RoomEnsuringNode:
         self.link_opened = node.link_opened
         self.link_closed = node.link_closed
         self.outgoing = node.outgoing
+        self.peer_dialled = node.neighbours.contacts.record_dial
         self.peer_met = node.peer_met
         self.peer_failed = node.peer_failed
         self.welcomes = node.welcomes

@@ -68,6 +68,9 @@ class Speaker:
     def peer_met(self, address: str, region: int) -> None:
         self.met[address] = region
 
+    def peer_dialled(self, address: str, reached: str) -> None:
+        pass
+
     def peer_failed(self, address: str, reason: str) -> None:
         self.failed[address] = reason
 

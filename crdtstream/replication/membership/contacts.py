@@ -14,12 +14,15 @@ LINKED = -1
 
 
 class Contact:
-    """`region` is 0 until a region answers at `address`; `since_ms` is LINKED while the region is linked."""
+    """`region` is 0 until a region answers at `address`; `since_ms` is LINKED while the region is linked. `reached` is
+    where the own shard of that region is, of several.
+    """
 
-    __slots__ = ("address", "reason", "region", "since_ms")
+    __slots__ = ("address", "reached", "reason", "region", "since_ms")
 
     def __init__(self, address: str, region: int, since_ms: int) -> None:
         self.address = address
+        self.reached = address
         self.region = region
         self.since_ms = since_ms
         self.reason = NOT_TRIED
@@ -69,12 +72,18 @@ class Contacts:
         known = self._regions.pop(region, None)
         if known is None:
             return Contact(address, region, now_ms)
-        known.address = address
+        known.address = known.reached = address
         return known
 
     def dialled(self) -> list[str]:
         """The addresses to dial, the configured ones first."""
         return [*self._addresses, *self._announced]
+
+    def record_dial(self, address: str, reached: str) -> None:
+        """Record where the own shard of the region at a configured address is dialled."""
+        contact = self._addresses.get(address)
+        if contact is not None:
+            contact.reached = reached
 
     def record_answer(self, address: str, region: int) -> None:
         """Record which region answers at a configured address; other addresses are ignored, as for births."""

@@ -366,6 +366,7 @@ class GrpcTransport:
     async def _dial(self, peer: str) -> Link | None:
         """Dial once and run the stream to its end; None if no connection was made."""
         reached = await self.routes.address_of(peer)
+        self._settings.node.peer_dialled(peer, reached)
         async with self._channel(reached) as channel:
             metadata, nonce = self._handshake.begin()
             call = wire_grpc.ReplicationStub(channel).Exchange(metadata=metadata)
@@ -376,20 +377,21 @@ class GrpcTransport:
             except HandshakeRefused as refusal:
                 self._settings.node.peer_failed(peer, str(refusal))
                 self._record_refusal(peer, True)
-                self._warn("link-refused", peer, str(refusal), {"address": peer, "side": DIALLED})
+                self._warn("link-refused", peer, str(refusal), {"address": reached, "side": DIALLED})
                 return None
             except TimeoutError:
-                self._record_unreached(peer, "no answer")
+                self._record_unreached(peer, reached, "no answer")
                 return None
             except LOST as error:
                 if is_refusal(error):
-                    self._record_refused(peer, reason_of(error))
+                    self._record_refused(peer, reached, reason_of(error))
                 else:
-                    self._record_unreached(peer, await self._explained(reached, reason_of(error)))
+                    self._record_unreached(peer, reached, await self._explained(reached, reason_of(error)))
                 return None
             self._unreached_s.pop(peer, None)
             self._settings.node.peer_met(peer, region)
             link = self._open(True, peer, region)
+            link.reached = reached
             await self._run_dialled(link, Dialled(call), reached)
             call.cancel()
             if link.reason != SUPERSEDED:
@@ -418,15 +420,16 @@ class GrpcTransport:
             self._objections[peer] = (now_s, known)
         return known or reason
 
-    def _record_refused(self, peer: str, reason: str) -> None:
+    def _record_refused(self, peer: str, reached: str, reason: str) -> None:
         """Note a refusal that came before the peer named its region. Others come later, by the link, and are told
         alike.
         """
         self._settings.node.peer_failed(peer, reason)
         self._record_refusal(peer, True)
-        self._warn("link-closed", f"{peer} 0", reason, {"peer": 0, "peer_name": "", "address": peer, "side": DIALLED})
+        told = {"peer": 0, "peer_name": "", "address": reached, "side": DIALLED}
+        self._warn("link-closed", f"{peer} 0", reason, told)
 
-    def _record_unreached(self, peer: str, reason: str) -> None:
+    def _record_unreached(self, peer: str, reached: str, reason: str) -> None:
         """Note a failed dial. When regions start or restart, some are late, so only a lasting failure is logged as a
         warning.
         """
@@ -435,9 +438,9 @@ class GrpcTransport:
         now_s = asyncio.get_running_loop().time()
         first_s = self._unreached_s.setdefault(peer, now_s)
         if now_s - first_s >= self._config.limits.peer_timeout_ms / 1000:
-            self._warn("peer-unreachable", peer, reason, {"address": peer})
+            self._warn("peer-unreachable", peer, reason, {"address": reached})
         else:
-            logger.debug("dial-failed", reason=reason, address=peer)
+            logger.debug("dial-failed", reason=reason, address=reached)
 
     def _channel(self, peer: str) -> grpc.aio.Channel:
         address = join_address(*split_address(peer))
@@ -482,7 +485,7 @@ def _key(link: Link) -> str:
 
 def _fields(link: Link) -> dict[str, object]:
     side = DIALLED if link.dialled else ACCEPTED
-    return {"peer": link.region, "peer_name": link.name, "address": link.address, "side": side}
+    return {"peer": link.region, "peer_name": link.name, "address": link.reached, "side": side}
 
 
 def _traffic(link: Link) -> dict[str, object]:

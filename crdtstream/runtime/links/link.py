@@ -39,6 +39,7 @@ class LinkNode(Protocol):
 
     def link_opened(self, link_id: int, dialled: bool, now_ms: int) -> None: ...
     def link_closed(self, link_id: int, reason: str, now_ms: int) -> None: ...
+    def peer_dialled(self, address: str, reached: str) -> None: ...
     def peer_met(self, address: str, region: int) -> None: ...
     def peer_failed(self, address: str, reason: str) -> None: ...
     def welcomes(self, hello: wire.Hello) -> bool:
@@ -121,6 +122,8 @@ class Link:
         self.id = link_id
         self.dialled = dialled
         self.address = address
+        # Where that is for this shard.
+        self.reached = address
         self.region = 0
         self.origin = 0
         self.name = ""

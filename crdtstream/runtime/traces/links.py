@@ -32,6 +32,7 @@ class TracedLinks:
         self._linked: dict[int, int] = {}
         self._received: list[tuple[Any, int]] = []
         self.link_opened = node.link_opened
+        self.peer_dialled = node.peer_dialled
         self.peer_met = node.peer_met
         self.peer_failed = node.peer_failed
         self.welcomes = node.welcomes

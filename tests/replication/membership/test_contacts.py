@@ -96,3 +96,14 @@ def test_addresses_come_and_go() -> None:
     contacts.record_failure("west:1", "a dial that had begun before")
     assert contacts.of(2) is None
     assert contacts.configure(["south:1"], 3_000) == [], "no region had answered there"
+
+
+def test_a_shard_is_shown_where_it_is_dialled() -> None:
+    contacts = Contacts(["west:1"], 1_000)
+    assert [one.reached for one in contacts.unmet([])] == ["west:1"]
+    contacts.record_dial("west:1", "west:2")
+    contacts.record_dial("north:1", "north:2")
+    contacts.record_answer("west:1", 2)
+    found = contacts.of(2)
+    assert found is not None and (found.address, found.reached) == ("west:1", "west:2")
+    assert contacts.dialled() == ["west:1"], "the way there is asked for at the configured address"
