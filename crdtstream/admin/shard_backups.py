@@ -72,7 +72,11 @@ ShardWork = Callable[[ShardBackup], None]
 
 
 def is_of_shards(directory: str) -> bool:
-    return os.path.isdir(directory) and bool(numbers_in(os.listdir(directory)))
+    """True for the backup of a region of several; a directory that cannot be looked into is reported by its reader."""
+    try:
+        return bool(numbers_in(os.listdir(directory)))
+    except OSError:
+        return False
 
 
 def chosen(text: str | None, count: int) -> list[int]:
@@ -143,9 +147,9 @@ def remove_unfinished(directory: str) -> None:
     """Remove what a shard has left that was killed. It gets another name first: one that is still at work there fails,
     instead of ending with a part of the files.
     """
-    if not os.path.isdir(directory) or not all(map(is_of_backup, os.listdir(directory))):
-        return
     try:
+        if not os.path.isdir(directory) or not all(map(is_of_backup, os.listdir(directory))):
+            return
         aside = tempfile.mkdtemp(prefix=UNFINISHED, dir=os.path.dirname(directory))
         os.rename(directory, aside)
         discard(aside)

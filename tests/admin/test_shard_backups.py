@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from crdtstream.admin import shard_backups
-from crdtstream.admin.backups import NO_ANSWER, NOT_WHOLE, REFUSED
+from crdtstream.admin.backups import NO_ANSWER, NOT_WHOLE, REFUSED, BackupRefusal
 from crdtstream.cli.app import app
 from crdtstream.processes.clients import client_of
 from crdtstream.processes.region import CLUSTER, RegionProcess
@@ -228,6 +228,17 @@ def test_one_that_is_still_at_work_fails_when_its_files_are_removed(tmp_path: Pa
     (tmp_path / "source").touch()
     with pytest.raises(FileNotFoundError):
         link_or_copy(str(tmp_path), str(tmp_path / "shard-001"), "source")
+
+
+def test_a_directory_that_cannot_be_looked_into_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied", path)
+
+    (tmp_path / "shard-001").mkdir()
+    monkeypatch.setattr(os, "listdir", refused)
+    assert not shard_backups.is_of_shards(str(tmp_path))
+    with pytest.raises(BackupRefusal, match=r"cannot remove .*shard-001, a backup that was not finished: Permission"):
+        shard_backups.remove_unfinished(str(tmp_path / "shard-001"))
 
 
 def test_files_that_no_backup_has_are_left_alone(backups: Backups) -> None:
