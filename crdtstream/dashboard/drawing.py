@@ -118,10 +118,12 @@ def place_state(place: Place) -> str:
 
 
 def place_text(place: Place) -> str:
+    """How it stands; of several shards this is said of one, unless all of them are up to date, or silent."""
     if not place.is_asked:
         return "not asked"
+    where = "" if place.shard is None else f"shard {place.shard}: "
     if place.error:
-        return "no answer"
+        return "no answer" if place.is_silent else f"{where}no answer"
     if place.loading:
-        return "loading"
-    return f"{duration(place.lag_ms)} behind" if place.is_late else "up to date"
+        return f"{where}loading"
+    return f"{where}{duration(place.lag_ms)} behind" if place.is_late else "up to date"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crdtstream.dashboard.drawing import drawing, spot
+from crdtstream.dashboard.drawing import drawing, place_text, spot
 from crdtstream.dashboard.model import Place
 from crdtstream.observing.links import RegionLink
 
@@ -39,3 +39,10 @@ def test_what_is_wrong_is_written_beside_it() -> None:
     for text in ("9 s behind", "no answer", "not asked", "loading", "down 5 s", "8 · 9 s", "transfer"):
         assert text in texts
     assert "1 · 20 ms" not in texts
+
+
+def test_a_box_says_which_shard_is_worst_off() -> None:
+    assert place_text(place(1, shard=2, error="Connection refused")) == "shard 2: no answer"
+    assert place_text(place(1, shard=2, error="Connection refused", is_silent=True)) == "no answer"
+    assert place_text(place(1, shard=0, lag=3, lag_ms=4_000)) == "shard 0: 4 s behind"
+    assert place_text(place(1, shard=0)) == "up to date"

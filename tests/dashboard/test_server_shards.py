@@ -45,9 +45,9 @@ def test_all_shards_are_found_from_one(looker: Looker) -> None:
     with looker.page("/") as page:
         page.get_by_role("heading", name="All 2 regions hold the same").wait_for()
         page.get_by_role("img", name="2 regions, 1 links, 0 of them down").wait_for()
-        for region in ("region1", "region2"):
+        for region in (1, 2):
             for shard in KEYS:
-                page.get_by_text(f"{region} shard {shard}", exact=True).first.wait_for()
+                page.get_by_text(f"{region} · shard {shard}").first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= DESK[0]
 
 
@@ -72,8 +72,13 @@ def test_a_shard_that_is_down_is_named(looker: Looker, two: Two) -> None:
     stop_shard(west, 1)
     with looker.page("/") as page:
         page.get_by_role("heading", name="region2 shard 1 does not answer").wait_for()
+        page.get_by_text("shard 1: no answer").first.wait_for()
+        page.get_by_text("region1 shard 1 and region2 shard 1").first.wait_for()
         page.get_by_text("RegionDown").first.wait_for()
         page.get_by_text("region2 shard 1 does not answer: Connection refused").first.wait_for()
+        with looker.page("/streams?pattern=*") as streams:
+            streams.get_by_role("row", name=f"{KEYS[1]} 1 no answer").wait_for()
+            streams.get_by_role("row", name=f"{KEYS[0]} 1 1").wait_for()
         west.signal(signal.SIGHUP)
         await_linked(east, west)
         page.get_by_role("heading", name="All 2 regions hold the same").wait_for()

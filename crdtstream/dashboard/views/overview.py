@@ -14,7 +14,7 @@ from crdtstream.observing.certificates import end_text, first_end_s, is_soon
 from crdtstream.observing.info import RegionReport
 from crdtstream.observing.lagging import LaggingGroup
 from crdtstream.observing.links import RegionLink
-from crdtstream.observing.reading import RegionReading
+from crdtstream.observing.reading import RegionReading, labelled
 from crdtstream.observing.unread import MARKED_MAX
 from crdtstream.observing.words import NOTHING, age_ms, count, duration, percent, several, size
 
@@ -66,7 +66,10 @@ def down_links(down: Sequence[RegionLink], links: Sequence[RegionLink], names: d
         if len(own) == len(all_of_it) > 2:
             rows.append(down_row(f"{names[region]} and all {len(own)} others", own))
             left = [each for each in left if each not in own]
-    rows += [down_row(f"{names[each.one]} and {names[each.other]}", [each]) for each in left]
+    rows += [
+        down_row(f"{labelled(names[each.one], each.shard)} and {labelled(names[each.other], each.shard)}", [each])
+        for each in left
+    ]
     return table(("link is down", "for", "lag, effects", "lag, time", "why"), rows)
 
 
@@ -107,7 +110,7 @@ def region_row(reading: RegionReading, place: Place | None, digest: str, now_s: 
     if report is None or place is None:
         return (reading.label, badge("no answer", "bad"), node("td", "reason", reading.error, colspan=9))
     return (
-        node("td", "", node("span", "", node("strong", "", reading.label), node("span", "dim", f" {report.region}"))),
+        node("td", "", node("span", "", node("strong", "", report.name), node("span", "dim", number_of(reading)))),
         region_badge(reading, report),
         node("td", "code", digest[:DIGEST_SHOWN] or NOTHING, title=digest or "not told yet"),
         figure(f"{count(place.lag)} · {duration(place.lag_ms)}" if place.lag else "0"),
@@ -119,6 +122,10 @@ def region_row(reading: RegionReading, place: Place | None, digest: str, now_s: 
         figure(count(report.commands_per_s)),
         certificate(report, now_s),
     )
+
+
+def number_of(reading: RegionReading) -> str:
+    return f" {reading.region}" if reading.shards == 1 else f" {reading.region} · shard {reading.shard}"
 
 
 def region_badge(reading: RegionReading, report: RegionReport) -> Tag:

@@ -35,9 +35,10 @@ def results(found: SearchPage, regions: Sequence[str], pattern: str) -> Tag:
 
 
 def result(name: bytes, cells: dict[str, StreamRow | None], regions: Sequence[str]) -> tuple[Tag | str, ...]:
+    """A region that has no cell was not asked: its shard does not answer."""
     known = [row for row in cells.values() if row is not None]
-    same = len(known) == len(regions) and len({(row.length, row.last_id, row.entries_added) for row in known}) == 1
-    lengths = [length(cells.get(region)) for region in regions]
+    same = len(known) == len(cells) and len({(row.length, row.last_id, row.entries_added) for row in known}) == 1
+    lengths = [length(cells[region]) if region in cells else figure("no answer") for region in regions]
     last = max((row.last_id for row in known), key=place, default="")
     groups = max((row.groups for row in known), default=0)
     mark = badge("alike", "good") if same else badge("differs", "warn")
