@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from simulations.broken_lines import Mutation
+
+# A region ends while some have what it wrote, and others do not have it yet.
+ENDINGS: Final[Mapping[str, Any]] = {
+    "regions": 5,
+    "topology": "line",
+    "faults": ("cut", "clog", "evict", "disk-loss", "pause"),
+    "fault_interval_ms": 150,
+}
 
 SESSIONS = (
     Mutation(
@@ -25,6 +36,7 @@ SESSIONS = (
         "        if all_lack(context, (origin, counter), members.evictions_of(origin)):\n",
         "        if members.evictions_of(origin):\n",
         "sessions",
+        focus=ENDINGS,
     ),
     Mutation(
         "a cursor says what was read of the last block alone",

@@ -78,7 +78,7 @@ class WatchesGroups(Checker):
         if name is None or stream is None or group is None or name[1] not in READ_GROUPS:
             return
         seen = machine.node.replica.applied.vector.copy()
-        shared = set() if world.settings.id_mode == STRICT else shared_ids(stream)
+        shared = set() if world.settings.id_mode == STRICT else shared_ids(stream, group)
         asked = Asked(number, argv, name, stream, group, machine.starts, lays_of(group), group.properties, seen, shared)
         self._asked.setdefault(number, []).append(asked)
         self.about(world, asked)
@@ -104,10 +104,12 @@ class WatchesGroups(Checker):
         """The client has got its reply, in the same turn unless it had to wait."""
 
 
-def shared_ids(stream: Stream) -> set[EntryId]:
-    """Return the IDs that entries of several origins have."""
-    trees = stream.trees.values()
-    counted = Counter(one for tree in trees for part in tree.slices(ID_MIN, ID_MAX, -1, False) for one in part.ids())
+def shared_ids(stream: Stream, group: Group) -> set[EntryId]:
+    """Return the IDs that entries of several origins have, of which one may be gone and still be pending."""
+    entries = {(row.origin, row.entry_id) for row in group.pending.rows(ID_MIN, ID_MAX, -1, None)}
+    for tree in stream.trees.values():
+        entries.update((tree.origin, one) for part in tree.slices(ID_MIN, ID_MAX, -1, False) for one in part.ids())
+    counted = Counter(entry_id for _, entry_id in entries)
     return {entry_id for entry_id, count in counted.items() if count > 1}
 
 
