@@ -52,16 +52,30 @@ def advance_from_checkpoint(checkpoint: str, options: Mapping[str, str], source:
 
 def committed(checkpoint: str, source: int = 0) -> Positions:
     """Return the end of the last batch in Spark's commit log; `checkpoint` is a path or a URI."""
-    files, root = fs.FileSystem.from_uri(checkpoint) if "://" in checkpoint else (fs.LocalFileSystem(), checkpoint)
+    files, root = files_of(checkpoint)
     batches = numbers(files, f"{root}/commits") & numbers(files, f"{root}/offsets")
     if not batches:
         raise NoCommit(f"{checkpoint} holds no committed batch: give the checkpointLocation of a query that has run")
-    with files.open_input_stream(f"{root}/offsets/{max(batches)}") as file:
+    return planned(checkpoint, max(batches), source)
+
+
+def planned(checkpoint: str, batch: int, source: int = 0) -> Positions:
+    """Return the end of a batch, which Spark notes before it runs the batch."""
+    files, root = files_of(checkpoint)
+    with files.open_input_stream(f"{root}/offsets/{batch}") as file:
         # The file has a version, Spark's own metadata, and a line for each source.
         lines = file.read().decode().splitlines()[2:]
     if source >= len(lines):
         raise NoCommit(f"the query at {checkpoint} has {len(lines)} sources: give a number below that, counted from 0")
     return from_json(json.loads(lines[source]))
+
+
+def files_of(checkpoint: str) -> tuple[Any, str]:
+    """The file system and the path of a directory that is given as a path or a URI."""
+    if "://" not in checkpoint:
+        return fs.LocalFileSystem(), checkpoint
+    files, root = fs.FileSystem.from_uri(checkpoint)
+    return files, root
 
 
 def numbers(files: Any, directory: str) -> set[int]:

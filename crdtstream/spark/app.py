@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -18,20 +19,34 @@ from crdtstream.spark.jobs.defaults import BATCH_BYTES, ROUNDS, SETTLE_S
 from crdtstream.spark.output import (
     console_of,
     screen_beside,
+    table_of_differences,
     table_of_divergences,
     table_of_report,
     table_of_summary,
     write_audit,
     write_report,
+    write_table_audit,
 )
 from crdtstream.spark.session import MASTER, start_session
 from crdtstream.spark.shipping import write_zip
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from crdtstream.spark.jobs.archive import Archive
     from crdtstream.spark.jobs.dataset import Published
+    from crdtstream.spark.jobs.table_archive import TableArchive
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = console_of()
+
+
+class TableFormat(StrEnum):
+    """What an archive is."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+
 
 DIVERGED = 1
 USAGE_ERROR = 2
@@ -43,11 +58,17 @@ StreamsOption = Annotated[str, typer.Option(help="Streams by name, separated by 
 Pattern = Annotated[str, typer.Option(help="Streams by pattern, as in KEYS.")]
 AsCsv = Annotated[str, typer.Option("--csv", help="All rows as CSV into this file; - is standard output.")]
 AsJson = Annotated[str, typer.Option("--json", help="Everything as JSON into this file; - is standard output.")]
+KeepRemoved = Annotated[
+    bool, typer.Option(help="A table keeps what is removed from the streams; otherwise the job deletes it at its end.")
+]
 Extra = Annotated[list[str] | None, typer.Option("--option", help="Data source option NAME=VALUE; may be repeated.")]
 
 
 # The errors worded by this package, which Spark wraps in a text of its own.
-WORDED = re.compile(r"(?:AuditError|BulkError|DataLoss|ForeignQuery|MissingStream|OptionError|RowError|Stranded): (.+)")
+WORDED = re.compile(
+    r"(?:AuditError|BulkError|DataLoss|ForeignQuery|MissingStream|OptionError|RowError|Stranded|TableConflict|TableGap"
+    r"): (.+)"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -68,13 +89,14 @@ def own_errors() -> tuple[type[Exception], ...]:
     """The errors whose text tells a user what to do."""
     from crdtstream.spark.jobs.audited_regions import AuditError
     from crdtstream.spark.jobs.dataset import ForeignQuery
+    from crdtstream.spark.jobs.delta import TableConflict
     from crdtstream.spark.jobs.replay import OwnArchive
     from crdtstream.spark.losses import DataLoss
     from crdtstream.spark.options import OptionError
     from crdtstream.spark.reader import MissingStream
     from crdtstream.spark.regions import BulkError
 
-    return (AuditError, BulkError, DataLoss, ForeignQuery, MissingStream, OptionError, OwnArchive)
+    return (AuditError, BulkError, DataLoss, ForeignQuery, MissingStream, OptionError, OwnArchive, TableConflict)
 
 
 def spark_errors() -> type[Exception]:
@@ -110,20 +132,39 @@ def archive(
     interval_s: Annotated[
         float, typer.Option(help="With --continuous: seconds between two micro-batches.", min=0)
     ] = 10.0,
+    table: Annotated[
+        TableFormat, typer.Option(help="`parquet` is files alone, `delta` a Delta table.")
+    ] = TableFormat.PARQUET,
+    keep_removed: KeepRemoved = True,
     option: Extra = None,
     master: Master = MASTER,
 ) -> None:
-    """Archive streams to Parquet, by stream and date, each entry once; an existing archive is continued."""
-    from crdtstream.spark.jobs.archive import Archive, Archived
+    """Archive streams to Parquet or to a table, by stream and date, each entry once; an existing archive is
+    continued.
+    """
+    from crdtstream.spark.jobs.archive import Archived
 
     options = options_of(endpoints, streams, streams_pattern, option)
-    job = Archive(start_session("crdtstream archive", master), options, directory, progress=print_batch)
+    job = archive_of(start_session("crdtstream archive", master), options, directory, table, keep_removed)
     query = job.start(interval_s if continuous else None)
     try:
         query.awaitTermination()
     except KeyboardInterrupt:
         query.stop()
     print_summary(job.finish(), Archived)
+
+
+def archive_of(
+    spark: SparkSession, options: Mapping[str, str], directory: str, table: TableFormat, keep_removed: bool
+) -> Archive | TableArchive:
+    if table == TableFormat.DELTA:
+        from crdtstream.spark.jobs.delta import DeltaArchive
+        from crdtstream.spark.jobs.table_archive import TableArchive
+
+        return TableArchive(spark, options, DeltaArchive(directory), print_batch, keep_removed)
+    from crdtstream.spark.jobs.archive import Archive
+
+    return Archive(spark, options, directory, progress=print_batch)
 
 
 def print_batch(batch: int, published: Published) -> None:
@@ -139,6 +180,10 @@ def audit(
     settle_s: Annotated[
         float, typer.Option(help="How long regions may stay behind each other, in seconds.", min=0)
     ] = SETTLE_S,
+    archive: Annotated[
+        str, typer.Option(help="Instead: compare this Delta table with the regions, at its vector.")
+    ] = "",
+    keep_removed: KeepRemoved = True,
     as_csv: AsCsv = "",
     as_json: AsJson = "",
     option: Extra = None,
@@ -148,6 +193,8 @@ def audit(
     from crdtstream.spark.jobs.audit import audit as run_audit
 
     options = options_of(endpoints, streams, streams_pattern, option)
+    if archive:
+        compare_table(options, archive, keep_removed, as_csv, as_json, master)
     screen = screen_beside(as_csv, as_json)
     done = run_audit(start_session("crdtstream audit", master), options, rounds, settle_s, screen.print)
     write_audit(done, as_csv, as_json)
@@ -157,6 +204,23 @@ def audit(
         f" differed at first, {len(done.divergences)} at last; {done.seconds:.1f} s"
     )
     raise typer.Exit(DIVERGED if done.divergences else 0)
+
+
+def compare_table(
+    options: Mapping[str, str], archive: str, keep_removed: bool, as_csv: str, as_json: str, master: str
+) -> NoReturn:
+    from crdtstream.spark.jobs.delta import DeltaArchive
+    from crdtstream.spark.jobs.table_audit import audit_table
+
+    screen = screen_beside(as_csv, as_json)
+    done = audit_table(start_session("crdtstream audit", master), options, DeltaArchive(archive), keep_removed)
+    write_table_audit(done, as_csv, as_json)
+    screen.print(table_of_differences(done))
+    screen.print(
+        f"{done.entries:,} entries in the table, {done.removed:,} of them removed from the streams,"
+        f" {len(done.differences)} differ"
+    )
+    raise typer.Exit(DIVERGED if done.differences else 0)
 
 
 @app.command()

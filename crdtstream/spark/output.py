@@ -22,6 +22,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from crdtstream.spark.jobs.audit import Audited
     from crdtstream.spark.jobs.report import ReportRow
+    from crdtstream.spark.jobs.table_audit import TableAudited
 
 STANDARD_OUTPUT: Final = "-"
 # Without a terminal, wider than any row; as in `admin/screen.py`, which a client of the bulk port must not import.
@@ -114,6 +115,23 @@ def write_audit(done: Audited, as_csv: str, as_json: str) -> None:
 
 def vars_of(value: Any) -> dict[str, Any]:
     return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+def table_of_differences(done: TableAudited) -> Table:
+    table = Table("stream", "origin", "seq", "what", title="differences", title_justify="left")
+    for each in done.differences[:ROWS_SHOWN]:
+        table.add_row(each.stream, each.origin, str(each.seq), each.kind)
+    if len(done.differences) > ROWS_SHOWN:
+        table.caption = f"and {len(done.differences) - ROWS_SHOWN} more"
+    return table
+
+
+def write_table_audit(done: TableAudited, as_csv: str, as_json: str) -> None:
+    rows = [vars_of(each) for each in done.differences]
+    if as_csv:
+        write_csv(["stream", "origin", "seq", "kind"], rows, as_csv)
+    if as_json:
+        write_json({**vars(done), "differences": rows}, as_json)
 
 
 # Reports

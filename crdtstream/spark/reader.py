@@ -154,7 +154,9 @@ class Reading:
         before_ms = self.options[f"{which}Timestamp"]
         if before_ms is not None:
             return heads_of.before(heads_of.ask(self.client, self.options, before_ms=before_ms))
-        return heads_of.resolve(heads, self.options[f"{which}Offsets"] or default, unnamed)
+        # JSON may name no stream at all.
+        given = self.options[f"{which}Offsets"]
+        return heads_of.resolve(heads, default if given is None else given, unnamed)
 
 
 class BatchReader(DataSourceReader):

@@ -213,6 +213,13 @@ def test_a_new_query_begins_at_the_latest(regions: Regions) -> None:
     assert step(reader, offset)[1] == [b"new"]
 
 
+def test_offsets_that_name_no_stream_begin_at_the_earliest(regions: Regions) -> None:
+    regions[1].add("s", b"1", b"2")
+    assert stream_reader(regions, streams="s", startingOffsets="{}").initialOffset() == {
+        "s": {origin_text(regions[1].origin): 0}
+    }
+
+
 def test_new_streams_and_origins_begin_at_the_earliest(regions: Regions) -> None:
     regions[1].add("s1", *numbered(5))
     reader = stream_reader(regions, streamsPattern="s*")

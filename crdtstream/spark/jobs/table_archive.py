@@ -1,0 +1,128 @@
+"""`archive --table`: streams to a table, partitioned by stream and date, each entry exactly once.
+
+A batch ends at a vector, which Spark has noted before it runs the batch. Rows that the table holds already are left
+out, and the rest is committed together with the vector: so it does not matter what was killed, nor that the checkpoint
+is behind the table, or lost.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.query import StreamingQuery
+
+from crdtstream.spark.ack import planned
+from crdtstream.spark.jobs.archive import CHECKPOINT, Archived, Progress
+from crdtstream.spark.jobs.dataset import Published
+from crdtstream.spark.jobs.delta import DeltaArchive, through
+from crdtstream.spark.jobs.table_audit import bounds_of, delete_removed
+from crdtstream.spark.offsets import Positions, merged, to_json
+
+COMPACTED_EVERY = 16
+# Tables know times in µs; the other form is Spark's own.
+TIMES = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+
+class TableGap(Exception):
+    """The checkpoint is ahead of the table."""
+
+
+class TableArchive:
+    """One query that writes to one table; `start` begins it, `result` describes what it did."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Mapping[str, str],
+        table: DeltaArchive,
+        progress: Progress | None = None,
+        keep_removed: bool = True,
+    ) -> None:
+        self._spark = spark
+        self._options = {"startingOffsets": "earliest", **options}
+        self._table = table
+        self._progress = progress
+        self._keep_removed = keep_removed
+        self._began_s = time.monotonic()
+        self.checkpoint = f"{table.uri}/{CHECKPOINT}"
+        self.result = Archived()
+
+    def start(self, interval_s: float | None = None) -> StreamingQuery:
+        """Start the query: until everything present is archived, or with an interval until it is stopped.
+
+        An existing table is continued where it ends, whatever `startingOffsets` says now.
+        """
+        self._spark.conf.set(*TIMES)
+        table = self._table.table()
+        options = self._options
+        if table is not None:
+            options = {**options, "startingOffsets": json.dumps(to_json(through(table)))}
+        source = self._spark.readStream.format("crdtstream").options(**options).load()
+        writer = source.writeStream.foreachBatch(self._write).option("checkpointLocation", self.checkpoint)
+        if interval_s is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{interval_s} seconds").start()
+
+    def finish(self) -> Archived:
+        """Delete what was removed, unless it is kept, and merge small files, after the query has ended; return the
+        result.
+        """
+        if not self._keep_removed:
+            delete_removed(self._spark, self._options, self._table)
+        self.result.merged_files += self._table.compact()
+        self.result.seconds = time.monotonic() - self._began_s
+        return self.result
+
+    def _write(self, rows: DataFrame, batch: int) -> None:
+        end = planned(self.checkpoint, batch)
+        begin = planned(self.checkpoint, batch - 1) if batch else {}
+        placed = rows.withColumn("date", f.to_date("timestamp")).withColumn("archived", f.current_timestamp())
+        table = self._table.opened(to_arrow_schema(placed.schema, timezone="UTC"))
+        held = through(table)
+        if covers(held, end):
+            return
+        if not covers(held, begin):
+            raise TableGap(
+                f"{self._table.uri} holds less than its checkpoint says: it was restored to an earlier version. Remove"
+                f" {self.checkpoint}, and the next run goes on where the table ends"
+            )
+        attempt = self._table.new_attempt()
+        self._stage(placed if covers(begin, held) else self._beyond(placed, held), attempt)
+        self._count(batch, self._table.publish(table, attempt, merged(held, end)))
+
+    def _beyond(self, rows: DataFrame, held: Positions) -> DataFrame:
+        """The rows that a table with this vector lacks."""
+        joined = rows.join(f.broadcast(bounds_of(self._spark, held)), ["stream", "origin"], "left")
+        return joined.where(f.col("held").isNull() | (f.col("seq") > f.col("held"))).select(*rows.columns)
+
+    def _stage(self, rows: DataFrame, attempt: str) -> None:
+        """Have the executors write the files of an attempt, one for each stream and day."""
+        # The folders of a table say nothing, so their names have no characters that one of its readers might escape.
+        folder = f.sha2(f.concat_ws("/", f.col("date"), f.col("stream")), 256)
+        gathered = rows.withColumn("part", folder).repartition("part")
+        gathered.sortWithinPartitions("part", "timestamp", "origin", "seq").write.partitionBy("part").parquet(attempt)
+
+    def _count(self, batch: int, published: Published) -> None:
+        result = self.result
+        result.batches += 1
+        result.rows += published.rows
+        result.files += published.files
+        result.size_bytes += published.size_bytes
+        if self._progress is not None:
+            self._progress(batch, published)
+        if result.batches % COMPACTED_EVERY == 0:
+            result.merged_files += self._table.compact()
+
+
+def covers(one: Positions, other: Positions) -> bool:
+    """True if no seq of the other vector is beyond this one."""
+    return all(
+        one.get(stream, {}).get(origin, 0) >= seq
+        for stream, position in other.items()
+        for origin, seq in position.items()
+    )

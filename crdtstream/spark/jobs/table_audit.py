@@ -1,0 +1,163 @@
+"""A table compared with the regions at its vector, entry by entry.
+
+The merged streams up to a vector are the same in every region that has applied it, except for removals. So each of
+their entries is in the table once, with the same ID and fields, and what is in the table alone has been removed since.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs as filesystems
+import pyarrow.parquet as parquet
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from crdtstream.spark.jobs.audit import PLACE, SHOWN_MAX, text_of_entry
+from crdtstream.spark.jobs.audited_regions import AuditError
+from crdtstream.spark.jobs.delta import DeltaArchive, through
+from crdtstream.spark.offsets import Positions, origin_text, stream_bytes
+
+COMPARED: Final = (
+    "stream string, origin string, seq bigint, id string, fields array<struct<field: binary, value: binary>>"
+)
+MISSING, ALTERED, TWICE, REMOVED = "missing", "altered", "twice", "removed"
+
+
+@dataclass(frozen=True)
+class TableDifference:
+    """One entry: `kind` is `missing` from the table, `altered`, there `twice`, or `removed` from the streams."""
+
+    stream: str
+    origin: str
+    seq: int
+    kind: str
+
+
+@dataclass
+class TableAudited:
+    """`entries` counts the rows of the table, `removed` those that the regions do not have any more."""
+
+    entries: int = 0
+    removed: int = 0
+    differences: list[TableDifference] = field(default_factory=list)
+
+
+def audit_table(
+    spark: SparkSession, options: Mapping[str, str], archive: DeltaArchive, keep_removed: bool = True
+) -> TableAudited:
+    """Compare; `options` are those of the source. A table that does not keep what was removed has nothing else."""
+    table = opened(archive)
+    found = compared(spark, options, table).persist()
+    try:
+        counted = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
+        shown = found.where(f.col("kind").isNotNull())
+        if keep_removed:
+            shown = shown.where(f.col("kind") != REMOVED)
+        rows = shown.orderBy(*PLACE).limit(SHOWN_MAX).collect()
+    finally:
+        found.unpersist()
+    differences = [TableDifference(row["stream"], row["origin"], row["seq"], row["kind"]) for row in rows]
+    return TableAudited(sum(counted.values()) - counted.get(MISSING, 0), counted.get(REMOVED, 0), differences)
+
+
+def delete_removed(spark: SparkSession, options: Mapping[str, str], archive: DeltaArchive) -> int:
+    """Delete from the table what the regions have removed of it; return how many rows. Raises TableConflict."""
+    table = archive.table()
+    if table is None:
+        return 0
+    gone = compared(spark, options, table).where(f.col("kind") == REMOVED).select(*PLACE).toArrow()
+    return archive.delete(table, gone) if gone.num_rows else 0
+
+
+def opened(archive: DeltaArchive) -> DeltaTable:
+    table = archive.table()
+    if table is None:
+        raise AuditError(
+            f"there is no table at {archive.uri}: name the directory that archive --table delta has written"
+        )
+    return table
+
+
+def compared(spark: SparkSession, options: Mapping[str, str], table: DeltaTable) -> DataFrame:
+    """A row for each entry of the table or of the regions up to its vector, with what is wrong with it, or null."""
+    held = through(table)
+    ours = rows_of(spark, table).select(*PLACE, text_of_entry()).groupBy(*PLACE)
+    archived = ours.agg(f.first("text").alias("archived"), f.count("*").alias("times"))
+    there = in_regions(spark, options, held).select(*PLACE, text_of_entry().alias("there"))
+    kind = (
+        f.when(f.col("archived").isNull(), MISSING)
+        .when(f.col("times") > 1, TWICE)
+        .when(f.col("there").isNull(), REMOVED)
+        .when(f.col("there") != f.col("archived"), ALTERED)
+    )
+    return archived.join(there, list(PLACE), "full").withColumn("kind", kind)
+
+
+def in_regions(spark: SparkSession, options: Mapping[str, str], held: Positions) -> DataFrame:
+    """The entries of the merged streams up to this vector."""
+    chosen = {
+        name: value for name, value in options.items() if name.lower() not in ("streamspattern", "startingoffsets")
+    }
+    # A trim is what the comparison finds.
+    chosen |= {"streams": json.dumps(sorted(held)), "failOnDataLoss": "false", "failOnMissingStream": "false"}
+    bounds = f.broadcast(bounds_of(spark, held))
+    if not held:
+        return spark.createDataFrame([], COMPARED)
+    entries = spark.read.format("crdtstream").options(**chosen).load()
+    return entries.join(bounds, ["stream", "origin"]).where(f.col("seq") <= f.col("held"))
+
+
+def bounds_of(spark: SparkSession, held: Positions) -> DataFrame:
+    """A row for each stream and origin of a vector, with its seq in the column `held`."""
+    rows = [
+        (shown(stream), origin_text(origin), seq)
+        for stream, position in held.items()
+        for origin, seq in position.items()
+    ]
+    return spark.createDataFrame(rows, "stream string, origin string, held bigint")
+
+
+def shown(stream: str) -> str:
+    """The name as the column `stream` has it."""
+    return stream_bytes(stream).decode("utf-8", "backslashreplace")
+
+
+def rows_of(spark: SparkSession, table: DeltaTable) -> DataFrame:
+    """The table in Spark, without a JVM for Delta: its files are read by the workers."""
+    if pa.table(table.deletion_vectors()).num_rows:
+        raise AuditError(
+            f"{table.table_uri} has deletion vectors, which are not read here: purge them with REORG TABLE"
+        )
+    root = table.table_uri.rstrip("/")
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    files = [(f"{root}/{unquote(action['path'])}", action["partition.stream"]) for action in actions]
+    if not files:
+        return spark.createDataFrame([], COMPARED)
+    listed = spark.createDataFrame(files, "uri string, stream string").repartition(len(files))
+    return listed.mapInArrow(read_files, COMPARED)
+
+
+def read_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read what is compared of each file; a file that was merged has no column for what it is partitioned by."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            files, path = located(row["uri"])
+            for part in parquet.ParquetFile(path, filesystem=files).iter_batches(
+                columns=["origin", "seq", "id", "fields"]
+            ):
+                names = pa.array([row["stream"]] * part.num_rows, pa.string())
+                yield pa.RecordBatch.from_arrays([names, *part.columns], ["stream", *part.schema.names])
+
+
+def located(uri: str) -> tuple[Any, str]:
+    if "://" not in uri:
+        return filesystems.LocalFileSystem(), uri
+    files, path = filesystems.FileSystem.from_uri(uri)
+    return files, path

@@ -1,0 +1,199 @@
+"""An archive that is a Delta table: continued, repeated, killed between files and commit, written by two at once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+
+from crdtstream.spark.jobs.dataset import Published
+from crdtstream.spark.jobs.delta import DeltaArchive, TableConflict, highest, through
+from crdtstream.spark.jobs.table_archive import TableArchive, TableGap
+from crdtstream.spark.offsets import Positions
+from tests.spark.fake_regions import Regions
+from tests.spark.jobs.streams import filled, held, source
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def archive(spark: Any, regions: Regions, table: DeltaArchive, **options: str) -> int:
+    """Archive what is there; return the number of rows."""
+    job = TableArchive(spark, source(regions) | options, table)
+    job.start().awaitTermination()
+    return job.finish().rows
+
+
+def found(table: DeltaArchive) -> list[tuple[str, str, int]]:
+    """What any reader of the table finds."""
+    read = table.table()
+    assert read is not None
+    rows = read.to_pyarrow_table()
+    return sorted(zip(*(rows[name].to_pylist() for name in ("stream", "origin", "seq")), strict=True))
+
+
+def vector(regions: Regions) -> Positions:
+    return {
+        stream.decode(): {origin: max(entry[0] for entry in entries) for origin, entries in origins.items()}
+        for stream, origins in regions.streams.items()
+    }
+
+
+def vector_of(table: DeltaArchive) -> Positions:
+    read = table.table()
+    assert read is not None
+    return {name: {origin: seq for origin, seq in row.items() if seq} for name, row in through(read).items()}
+
+
+def test_a_table_is_continued_and_says_up_to_where_it_holds_everything(
+    spark: Any, regions: Regions, tmp_path: Path
+) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    filled(regions)
+    assert archive(spark, regions, table) == 20
+    assert (found(table), vector_of(table)) == (held(regions), vector(regions))
+    regions[1].restart()
+    regions[1].add("new", b"later")
+    filled(regions, 1)
+    assert archive(spark, regions, table) == 5
+    assert (found(table), vector_of(table)) == (held(regions), vector(regions))
+    assert archive(spark, regions, table) == 0
+
+
+def test_columns_and_values_are_those_of_the_entries(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    regions[1].add("a/b=c %", [b"f", b"\xff", b"f", b""])
+    regions[1].add(b"\xfe", b"v")
+    archive(spark, regions, table)
+    read = table.table()
+    assert read is not None
+    names = ["stream", "id", "origin", "seq", "timestamp", "fields", "date", "archived"]
+    assert [each.name for each in read.schema().fields] == names
+    rows = {row["stream"]: row for row in read.to_pyarrow_table().to_pylist()}
+    assert rows["a/b=c %"]["fields"] == [{"field": b"f", "value": b"\xff"}, {"field": b"f", "value": b""}]
+    assert rows["a/b=c %"]["id"].endswith("-1") and rows["a/b=c %"]["date"] == rows["a/b=c %"]["timestamp"].date()
+    assert sorted(rows) == ["\\xfe", "a/b=c %"]
+    assert read.metadata().partition_columns == ["stream", "date"]
+    assert archive(spark, regions, table) == 0
+
+
+def test_a_lost_commit_of_the_query_adds_nothing_twice(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    filled(regions)
+    archive(spark, regions, table)
+    commits = tmp_path / "delta" / "_checkpoint" / "commits"
+    shutil.rmtree(commits)
+    commits.mkdir()
+    filled(regions, 2)
+    archive(spark, regions, table)
+    assert found(table) == held(regions)
+
+
+def test_without_its_checkpoint_a_query_goes_on_where_the_table_ends(
+    spark: Any, regions: Regions, tmp_path: Path
+) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    filled(regions)
+    archive(spark, regions, table)
+    shutil.rmtree(tmp_path / "delta" / "_checkpoint")
+    filled(regions, 2)
+    regions[1].add("new", b"later")
+    regions.sync()
+    assert archive(spark, regions, table) == 9
+    assert found(table) == held(regions)
+
+
+def test_a_query_that_ends_between_files_and_commit_leaves_no_row(
+    spark: Any, regions: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    filled(regions)
+
+    def ends(*_arguments: object) -> Published:
+        raise InterruptedError("killed before the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(table, "publish", ends)
+        with pytest.raises(Exception, match="killed before the commit"):
+            archive(spark, regions, table)
+    assert found(table) == [] and list((tmp_path / "delta" / "data").glob("*/*/*.parquet"))
+    filled(regions, 1)
+    archive(spark, regions, table)
+    assert found(table) == held(regions)
+    read = table.table()
+    assert read is not None
+    assert len(read.vacuum(retention_hours=0, enforce_retention_duration=False)) >= 2
+
+
+def test_of_two_writers_the_slower_one_says_so_and_goes_on_behind_the_other(
+    spark: Any, regions: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, fast = DeltaArchive(str(tmp_path / "delta")), DeltaArchive(str(tmp_path / "delta"))
+    filled(regions)
+    archive(spark, regions, slow)
+    filled(regions, 1)
+    publish = slow.publish
+
+    def overtaken(*arguments: Any) -> Published:
+        """The other writer has a checkpoint of its own, and more to archive."""
+        filled(regions, 2)
+        job = TableArchive(spark, source(regions), fast)
+        job.checkpoint = str(tmp_path / "other")
+        job.start().awaitTermination()
+        return publish(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(slow, "publish", overtaken)
+        with pytest.raises(Exception, match=f"{TableConflict.__name__}: another writer has changed"):
+            archive(spark, regions, slow)
+    assert found(slow) == held(regions)
+    filled(regions, 1)
+    assert archive(spark, regions, slow) == 4
+    assert found(slow) == held(regions)
+
+
+def test_a_table_that_was_restored_is_not_continued_with_a_gap(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    filled(regions)
+    archive(spark, regions, table)
+    first = table.table()
+    assert first is not None
+    filled(regions, 1)
+    archive(spark, regions, table)
+    latest = table.table()
+    assert latest is not None
+    latest.restore(first.version() - 1 if first.version() > 1 else 0)
+    filled(regions, 1)
+    with pytest.raises(Exception, match=TableGap.__name__):
+        archive(spark, regions, table)
+    shutil.rmtree(tmp_path / "delta" / "_checkpoint")
+    archive(spark, regions, table)
+    assert found(table) == held(regions)
+
+
+def test_small_files_are_merged_by_the_means_of_the_table(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    for _ in range(3):
+        filled(regions)
+        archive(spark, regions, table)
+    read = table.table()
+    assert read is not None
+    assert len(read.file_uris()) == 2
+    assert (found(table), vector_of(table), highest(read)) == (held(regions), vector(regions), vector(regions))
+
+
+def test_columns_that_appear_later_are_added(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    filled(regions, 1)
+    archive(spark, regions, table)
+    filled(regions, 1)
+    archive(spark, regions, table, includeMetadata="true")
+    read = table.table()
+    assert read is not None
+    rows = read.to_pyarrow_table(columns=["region_read", "seq"]).to_pylist()
+    assert sorted(row["region_read"] is None for row in rows) == [False] * 4 + [True] * 4
+    assert found(table) == held(regions)

@@ -1,0 +1,78 @@
+"""A Delta table compared with the regions at its vector: what is missing, altered, there twice, or removed since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+
+from deltalake import write_deltalake
+
+from crdtstream.spark.jobs.audited_regions import AuditError
+from crdtstream.spark.jobs.delta import DeltaArchive
+from crdtstream.spark.jobs.table_archive import TableArchive
+from crdtstream.spark.jobs.table_audit import TableAudited, TableDifference, audit_table
+from crdtstream.spark.offsets import origin_text
+from tests.spark.fake_regions import Regions
+from tests.spark.jobs.streams import filled, source
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def archived(spark: Any, regions: Regions, directory: Path, keep_removed: bool = True) -> DeltaArchive:
+    archive = DeltaArchive(str(directory))
+    job = TableArchive(spark, source(regions), archive, keep_removed=keep_removed)
+    job.start().awaitTermination()
+    job.finish()
+    return archive
+
+
+def audited(spark: Any, regions: Regions, archive: DeltaArchive, keep_removed: bool = True) -> TableAudited:
+    return audit_table(spark, source(regions), archive, keep_removed)
+
+
+def test_a_table_has_what_the_streams_had_and_nothing_that_came_later(
+    spark: Any, regions: Regions, tmp_path: Path
+) -> None:
+    filled(regions)
+    archive = archived(spark, regions, tmp_path / "delta")
+    filled(regions, 3)
+    regions[1].add("new", b"later")
+    assert audited(spark, regions, archive) == TableAudited(20, 0, [])
+
+
+def test_what_is_wrong_is_named(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions)
+    archive = archived(spark, regions, tmp_path / "delta")
+    read = archive.table()
+    assert read is not None
+    origin = origin_text(regions[1].origin)
+    write_deltalake(read, read.to_pyarrow_table(filters=[("stream", "=", "a"), ("seq", "=", 2)]), mode="append")
+    read.delete(f"stream = 'a' AND seq = 3 AND origin = '{origin}'")
+    read.update({"id": "'1-1'"}, predicate=f"stream = 'a' AND seq = 4 AND origin = '{origin}'")
+    done = audited(spark, regions, archive)
+    twice = [TableDifference("a", origin_text(region.origin), 2, "twice") for region in regions.regions]
+    wrong = [TableDifference("a", origin, 3, "missing"), TableDifference("a", origin, 4, "altered")]
+    assert sorted(map(str, done.differences)) == sorted(map(str, [*twice, *wrong]))
+
+
+def test_what_was_removed_is_kept_or_deleted(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions)
+    keeps, deletes = (archived(spark, regions, tmp_path / name) for name in ("keeps", "deletes"))
+    origin = regions[1].origin
+    gone = regions.streams[b"a"][origin].pop(1)
+    assert audited(spark, regions, keeps) == TableAudited(20, 1, [])
+    removed = [TableDifference("a", origin_text(origin), gone[0], "removed")]
+    assert audited(spark, regions, deletes, keep_removed=False) == TableAudited(20, 1, removed)
+    filled(regions, 1)
+    archived(spark, regions, tmp_path / "deletes", keep_removed=False)
+    assert audited(spark, regions, deletes, keep_removed=False) == TableAudited(23, 0, [])
+
+
+def test_a_directory_without_a_table_is_named(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    with pytest.raises(AuditError, match="there is no table at"):
+        audited(spark, regions, DeltaArchive(str(tmp_path / "none")))
