@@ -1,8 +1,9 @@
-"""The second part of the demo: three regions under load, while Spark archives them and one of them is killed and
-restarted.
+"""The second part of the demo: three regions under load, while Spark archives them twice, to Parquet files and to a
+Delta table. One region is killed and restarted, and the job that writes the table is killed twice.
 
-It succeeds if the archive has every acknowledged add exactly once and the audit finds no difference. With a directory
-to keep, the archive stays in DIR/archive, and the acknowledged IDs in DIR/acknowledged.jsonl.
+It succeeds if both archives have every acknowledged add exactly once, the table is equal to the streams at its
+vector, and the regions are alike. With a directory to keep, the archives stay in DIR/archive and DIR/delta, and the
+acknowledged IDs in DIR/acknowledged.jsonl.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ import redis
 from rich.console import Console
 from rich.table import Table
 
+from crdtstream.demo.archiver import TableArchiver
 from crdtstream.demo.cluster import NAMES, Cluster, DemoError
 from crdtstream.demo.region import Region
 from crdtstream.processes.waiting import until
 from crdtstream.spark.jobs.archive import Archive, Archived
 from crdtstream.spark.jobs.audit import Audited, audit
+from crdtstream.spark.jobs.table_audit import TableAudited, audit_table
 from crdtstream.spark.session import MASTER, start_session
 
 STREAMS = ("orders", "payments", "clicks")
@@ -101,7 +104,7 @@ class Compared:
 def run_pipeline(console: Console, keep: Path | None = None, master: str = MASTER, shards: int = 1) -> list[str]:
     """Run; return what did not hold. Raises ProcessError if it cannot continue."""
     with Cluster(bulk=True, shards=shards) as cluster, workplace(keep) as directory:
-        return Pipeline(console, cluster, directory).run(master)
+        return Pipeline(console, cluster, directory, master).run()
 
 
 @contextmanager
@@ -119,48 +122,63 @@ def workplace(keep: Path | None) -> Iterator[Path]:
 class Pipeline:
     """The acts, one after the other."""
 
-    def __init__(self, console: Console, cluster: Cluster, directory: Path) -> None:
+    def __init__(self, console: Console, cluster: Cluster, directory: Path, master: str) -> None:
         self._console = console
         self._cluster = cluster
         self._directory = directory
+        self._master = master
         self._archive = str(directory / "archive")
         self._began_s = time.monotonic()
         endpoints = ",".join(region.bulk_address for region in cluster.regions.values())
         self._options = {"endpoints": endpoints, "streamsPattern": PATTERN}
+        log_path = cluster.directory / "archiver.log"
+        self._archiver = TableArchiver(endpoints, PATTERN, directory / "delta", master, log_path)
 
-    def run(self, master: str) -> list[str]:
-        self._say(f"starting Spark, {master}")
-        spark = start_session("crdtstream demo", master)
+    def run(self) -> list[str]:
+        self._say(f"starting Spark, {self._master}")
+        spark = start_session("crdtstream demo", self._master)
         writers = [PipelineWriter(region) for region in self._cluster.regions.values()]
         try:
             job = Archive(spark, self._options, self._archive)
             self._act(writers, job)
             self._say("archiving the rest")
+            self._archiver.finish()
             job.start().awaitTermination()
             done = job.finish()
             self._say("auditing")
             audited = audit(spark, self._options)
+            table = audit_table(spark, self._options, self._archiver.table)
         finally:
+            self._archiver.kill()
             spark.stop()
         answered = [each for writer in writers for each in writer.answered]
         self._keep(answered)
-        return self._verdict(compare(answered, self._archive), done, audited, writers)
+        files = compare(answered, rows_of_files(self._archive))
+        rows = compare(answered, rows_of_table(self._archiver))
+        return self._verdict(files, rows, done, audited, table, writers)
 
     def _act(self, writers: list[PipelineWriter], job: Archive) -> None:
-        """Run the load with the archive job beside it, and kill and restart a region."""
+        """Run the load with both archive jobs beside it; kill and restart a region, and twice the job of the table."""
         victim = self._cluster.regions[VICTIM]
         self._say(f"writing to {', '.join(NAMES)}")
         for writer in writers:
             writer.start()
         query = job.start(ARCHIVE_INTERVAL_S)
-        self._say("archiving meanwhile")
+        self._say("archiving meanwhile, to files and to a table")
+        self._archiver.start()
         until(lambda: job.result.batches >= BATCHES_MIN, "the archive job completes batches", ARCHIVING_S)
+        self._archiver.await_commit()
+        self._say("killing the job that writes the table")
+        self._archiver.kill()
         self._say(f"killing {VICTIM}")
         victim.kill()
+        self._archiver.start()
         time.sleep(ACT_S)
         self._say(f"starting {VICTIM} again")
         self._cluster.restart(victim)
-        time.sleep(ACT_S)
+        self._archiver.await_commit()
+        self._say("killing the job that writes the table again")
+        self._archiver.kill()
         for writer in writers:
             writer.stop()
         self._say("writes have ended; waiting until the regions agree")
@@ -173,21 +191,33 @@ class Pipeline:
                 file.write(json.dumps({"stream": stream, "id": entry_id}) + "\n")
 
     def _verdict(
-        self, compared: Compared, done: Archived, audited: Audited, writers: list[PipelineWriter]
+        self,
+        files: Compared,
+        rows: Compared,
+        done: Archived,
+        audited: Audited,
+        table: TableAudited,
+        writers: list[PipelineWriter],
     ) -> list[str]:
-        table = Table(title="The archive compared with acknowledged adds", title_justify="left", show_header=False)
-        table.add_row("acknowledged adds", f"{compared.answered:,}")
-        table.add_row("entries in the archive", f"{compared.archived:,}")
-        table.add_row("acknowledged, not in the archive", f"{len(compared.missing):,}")
-        table.add_row("in the archive more than once", f"{len(compared.twice):,}")
-        table.add_row("micro-batches, files after merging", f"{done.batches}, {self._files()}")
-        table.add_row(
-            f"connections lost while {VICTIM} was down", f"{sum(each.lost_connections for each in writers):,}"
+        shown = Table(
+            "", "files", "Delta table", title="The archives compared with acknowledged adds", title_justify="left"
         )
-        table.add_row("entries audited in all regions", f"{audited.entries:,}")
-        table.add_row("divergences", f"{len(audited.divergences)}")
-        self._console.print(table)
-        return complaints_of(compared, audited)
+        both = (files, rows)
+        shown.add_row("acknowledged adds", *[f"{each.answered:,}" for each in both])
+        shown.add_row("entries in the archive", *[f"{each.archived:,}" for each in both])
+        shown.add_row("acknowledged, not in the archive", *[f"{len(each.missing):,}" for each in both])
+        shown.add_row("in the archive more than once", *[f"{len(each.twice):,}" for each in both])
+        shown.add_row("kills of the job", "0", "2")
+        shown.add_row("micro-batches, files after merging", f"{done.batches}, {self._files()}", "")
+        shown.add_row("differences from the streams at its vector", "", f"{len(table.differences)}")
+        lost = sum(each.lost_connections for each in writers)
+        shown.caption = (
+            f"{lost:,} connections lost while {VICTIM} was down; {audited.entries:,} entries audited in all regions,"
+            f" {len(audited.divergences)} divergences"
+        )
+        self._console.print(shown)
+        apart = [f"the table and the streams differ: {each}" for each in table.differences[:10]]
+        return complaints_of(files, audited) + complaints_of(rows, audited, "table") + apart
 
     def _files(self) -> int:
         return len(list(Path(self._archive).glob("stream_part=*/date=*/*.parquet")))
@@ -196,17 +226,30 @@ class Pipeline:
         self._console.print(f"{time.monotonic() - self._began_s:5.1f} s  {text}", style="dim")
 
 
-def compare(answered: list[Answered], archive: str) -> Compared:
-    """Compare by reading the Parquet files as any reader would, without knowledge of the job."""
-    table = pyarrow.dataset.dataset(archive, format="parquet").to_table(columns=["stream", "id"])
-    held = Counter(zip(table["stream"].to_pylist(), table["id"].to_pylist(), strict=True))
+def rows_of_files(archive: str) -> list[Answered]:
+    """Read the Parquet files as any reader would, without knowledge of the job."""
+    return answered_in(pyarrow.dataset.dataset(archive, format="parquet").to_table(columns=["stream", "id"]))
+
+
+def rows_of_table(archiver: TableArchiver) -> list[Answered]:
+    """Read the table as any reader would."""
+    table = archiver.table.table()
+    return [] if table is None else answered_in(table.to_pyarrow_table(columns=["stream", "id"]))
+
+
+def answered_in(table: Any) -> list[Answered]:
+    return list(zip(table["stream"].to_pylist(), table["id"].to_pylist(), strict=True))
+
+
+def compare(answered: list[Answered], archived: list[Answered]) -> Compared:
+    held = Counter(archived)
     missing = [each for each in answered if not held[each]]
     return Compared(len(answered), held.total(), missing, [each for each, times in held.items() if times > 1])
 
 
-def complaints_of(compared: Compared, audited: Audited) -> list[str]:
-    complaints = [f"acknowledged, but not in the archive: {each}" for each in compared.missing[:10]]
-    complaints += [f"more than once in the archive: {each}" for each in compared.twice[:10]]
+def complaints_of(compared: Compared, audited: Audited, archive: str = "archive") -> list[str]:
+    complaints = [f"acknowledged, but not in the {archive}: {each}" for each in compared.missing[:10]]
+    complaints += [f"more than once in the {archive}: {each}" for each in compared.twice[:10]]
     complaints += [f"regions differ: {each}" for each in audited.divergences[:10]]
     if not compared.answered:
         complaints.append("no add was acknowledged")

@@ -75,7 +75,7 @@ def show_pipeline(console: Console, master: str, keep: Path | None, shards: int)
             f"{error}: the demo of the pipeline needs pip install 'crdtstream[spark]' and Java 17"
         ) from error
     complaints = run_pipeline(console, keep, master, shards)
-    show.show_result(console, complaints, "the archive has every acknowledged add once, and the regions are alike.")
+    show.show_result(console, complaints, "each archive has every acknowledged add once, and the regions are alike.")
     return BROKEN if complaints else HELD
 
 
