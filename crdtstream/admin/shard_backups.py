@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -30,6 +31,7 @@ from crdtstream.connections.shards import node_id_of
 from crdtstream.observing.access import Access
 from crdtstream.protocols.hash_slots import shard_of
 from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, encoded
+from crdtstream.runtime.shard_place import ANYWHERE, Place, record_place
 from crdtstream.settings.config import ConfigError
 from crdtstream.settings.sharding import SHARDS_FILE, directory_of, numbers_in, numbers_of
 from crdtstream.storage.backup import (
@@ -237,7 +239,11 @@ def restore_all(rows: Sequence[ShardBackup], target: str, told: Told) -> None:
     try:
         os.makedirs(target, mode=0o700, exist_ok=True)
         for row in rows:
-            restore_one(row, os.path.join(target, directory_of(row.shard)), told)
+            restored = os.path.join(target, directory_of(row.shard))
+            restore_one(row, restored, told)
+            with closing(RealDisk(restored)) as disk:
+                record_place(disk, Place(ANYWHERE))
+                disk.remove_lock()
         assert rows[0].description is not None
         write_map(rows[0].description, target)
     except OSError as error:
@@ -256,7 +262,7 @@ def write_map(description: Description, target: str) -> None:
     disk = RealDisk(target)
     try:
         places = (UNKNOWN_PLACE,) * description.shards
-        shards = RegionShards(description.cluster, description.region, description.epoch, places)
+        shards = RegionShards(description.cluster, description.region, description.epoch, places, ())
         disk.replace(SHARDS_FILE, encoded(shards))
         disk.remove_lock()
     finally:

@@ -2,9 +2,9 @@
 
 Dispatch asks here in a region of several shards only. A queued command is looked at like any other, and EXEC with the
 keys of all that it would run, which must have one hash slot. A request without keys runs where it arrives. A range of
-hash slots never changes hands, so a client that waits for a key waits in the right place.
+hash slots stays with its shard. Once the shard has moved, clients that waited for a key are redirected too.
 
-Reference: `getNodeByQuery` and `clusterRedirectClient` of Redis.
+Reference: `getNodeByQuery`, `clusterRedirectClient` and `clusterRedirectBlockedClientIfNeeded` of Redis.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Final
 
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command
-from crdtstream.connections.context import CommandError
+from crdtstream.connections.context import CommandError, Waiter
 from crdtstream.connections.shards import Shard, ShardMap
 from crdtstream.protocols.hash_slots import hash_slot_of
 
 CROSSSLOT: Final = "CROSSSLOT Keys in request don't hash to the same slot"
 NOT_SERVED: Final = "CLUSTERDOWN Hash slot not served"
+# As Redis tells a client that waits for replicas of a server which is no master any more.
+UNBLOCKED: Final = "UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)"
 EXEC: Final = "exec"
 
 
@@ -52,12 +54,23 @@ def require_one_slot(shards: ShardMap, client: Client, names: list[bytes]) -> No
     hash_slot = hash_slot_of(names[0])
     shard = shards.shard_of(hash_slot)
     port = shard.address.port_for(client.encrypted)
-    if shard.number != shards.own and port == 0:
+    elsewhere = not shards.owns(hash_slot)
+    if elsewhere and port == 0:
         raise RedirectError(NOT_SERVED)
     if any(hash_slot_of(name) != hash_slot for name in names[1:]):
         raise RedirectError(CROSSSLOT)
-    if shard.number != shards.own:
+    if elsewhere:
         raise RedirectError(f"MOVED {hash_slot} {host_for(shard, client)}:{port}")
+
+
+def redirection_of(shards: ShardMap, waiter: Waiter) -> CommandError:
+    """What a client is told that waits in a shard that has moved."""
+    try:
+        if waiter.keys:
+            require_one_slot(shards, waiter.client, [name for _, name in waiter.keys])
+    except RedirectError as redirection:
+        return redirection
+    return CommandError(UNBLOCKED)
 
 
 def host_for(shard: Shard, client: Client) -> str:

@@ -39,16 +39,17 @@ class Shard(NamedTuple):
 
 
 class ShardMap:
-    """All shards of a region, and which of them this process is."""
+    """All shards of a region, and which of them this process is; one that is `away` has moved, and serves nothing."""
 
-    __slots__ = ("_firsts", "_high", "_low", "epoch", "own", "shards")
+    __slots__ = ("_firsts", "_high", "_low", "away", "epoch", "own", "shards")
 
-    def __init__(self, epoch: int, own: int, shards: tuple[Shard, ...]) -> None:
+    def __init__(self, epoch: int, own: int, shards: tuple[Shard, ...], away: bool = False) -> None:
         self.epoch = epoch
         self.own = own
         self.shards = shards
         self._firsts = [shard.low for shard in shards]
-        self._low, self._high = shards[own].low, shards[own].high
+        self.away = away
+        self._low, self._high = (HASH_SLOTS, -1) if away else (shards[own].low, shards[own].high)
 
     def shard_of(self, hash_slot: int) -> Shard:
         return self.shards[bisect_right(self._firsts, hash_slot) - 1]
@@ -79,11 +80,13 @@ def node_id_of(cluster: str, region: int, shard: int) -> str:
     return sha1(f"{cluster}\0{region}\0{shard}".encode(), usedforsecurity=False).hexdigest()
 
 
-def map_of(cluster: str, region: int, own: int, addresses: list[ShardAddress], epoch: int) -> ShardMap:
+def map_of(
+    cluster: str, region: int, own: int, addresses: list[ShardAddress], epoch: int, away: bool = False
+) -> ShardMap:
     """The map of a region whose shards are reached at these addresses, in the order of their numbers."""
     ranges = slot_ranges(len(addresses))
     shards = [
         Shard(number, node_id_of(cluster, region, number), low, high, address)
         for number, ((low, high), address) in enumerate(zip(ranges, addresses, strict=True))
     ]
-    return ShardMap(epoch, own, tuple(shards))
+    return ShardMap(epoch, own, tuple(shards), away)

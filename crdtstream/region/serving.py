@@ -18,12 +18,14 @@ from typing import Final
 
 from crdtstream.commands.bursts import add_alike, add_burst, ahead_max, burst_end, burst_in, may_begin
 from crdtstream.commands.dispatch import dispatch
+from crdtstream.commands.routing import redirection_of
 from crdtstream.commands.waiting import DurableWaiter
 from crdtstream.connections.allowance import Allowance
 from crdtstream.connections.calling import error_reply, serve
 from crdtstream.connections.client import Client, size_of
 from crdtstream.connections.context import CommandError, Context, Notices, Reply, Waiter
 from crdtstream.connections.outputs import Outputs
+from crdtstream.connections.shards import ShardMap
 from crdtstream.connections.slicing import go_on, is_due
 from crdtstream.core.entries.spilled import NotAtOnce
 from crdtstream.core.expiring import expire_due
@@ -302,6 +304,11 @@ class Serving:
         """Serve all clients that wait: those that would write learn that the region takes no writes any more."""
         for waiter in self._context.parking.all():
             self._serve(waiter)
+
+    def redirect_waiting(self, shards: ShardMap) -> None:
+        """Answer all clients that wait, because this shard has moved."""
+        for waiter in self._context.parking.all():
+            self._finish(waiter, error_reply(self._context, redirection_of(shards, waiter)))
 
     def expire_waiting(self) -> None:
         """Answer the clients whose wait has ended, and serve again those that asked for it. The wait of a command that

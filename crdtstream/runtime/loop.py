@@ -22,6 +22,7 @@ import structlog
 
 from crdtstream.connections.outputs import Messages
 from crdtstream.connections.statistics import Stopwatch
+from crdtstream.region.departing import ready_away
 from crdtstream.region.node import Node
 from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.announcing import announced
@@ -29,6 +30,7 @@ from crdtstream.runtime.build import build
 from crdtstream.runtime.fetcher import Fetcher
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.logs.logging import configure_logging
+from crdtstream.runtime.moving import Moving
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.optional_ports import bulk_server_of, observing_of
 from crdtstream.runtime.packer import Packer
@@ -39,6 +41,7 @@ from crdtstream.runtime.room_ensuring_node import RoomEnsuringNode
 from crdtstream.runtime.saver import Saver
 from crdtstream.runtime.service_manager import ServiceManager
 from crdtstream.runtime.shard_map_file import ShardMapFile
+from crdtstream.runtime.shard_place import Claim, open_directory
 from crdtstream.runtime.spiller import Spiller
 from crdtstream.runtime.stopping import Stopping
 from crdtstream.runtime.tls.certificates import Renewal
@@ -48,7 +51,7 @@ from crdtstream.settings.config import ALWAYS, EVERYSEC, Config
 from crdtstream.settings.reloading import Reloading
 from crdtstream.settings.rewriting import rewrite_file
 from crdtstream.settings.sharding import number_of
-from crdtstream.storage.disk import DiskError, RealDisk
+from crdtstream.storage.disk import DiskError
 from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.recovery import LogError
 
@@ -80,8 +83,13 @@ class Loop(Turns):
         self._shards = ShardMapFile(config) if config.shards > 1 else None
         if self._shards is not None:
             node.follow_shards(self._shards.current())
-        self._disk = RealDisk(config.data)
+        self._disk = open_directory(config)
+        self._claim = None if self._shards is None else Claim(config, self._disk, self._shards)
+        if self._claim is not None:
+            self._claim.require_place()
         region_log, checkpointer = open_region(self._disk, node, config.limits.segment_bytes_max)
+        if self._claim is not None:
+            self._claim.confirm(region_log.last_position, node.birth.stopped)
         region_log.limit_tail(config.limits.log_tail_bytes_max)
         limits = config.limits
         room = DiskRoom(self._disk, region_log, checkpointer, limits.disk_reserve_bytes, limits.segment_bytes_max)
@@ -113,6 +121,7 @@ class Loop(Turns):
         self._fetcher = Fetcher(self.node.context.block_reads, self.schedule, self.fail)
         self._manager = ServiceManager(os.environ.get("NOTIFY_SOCKET", ""))
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
+        self._moving: asyncio.Task[None] | None = None
         self._leaves: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -159,6 +168,7 @@ class Loop(Turns):
         self.node.birth.announce(announced(self.config, self._addresses))
         self._log_notices()
         self._notify_manager()
+        self._follow_place()
 
     async def _start_others(self) -> dict[str, str]:
         """Open the ports that are off unless they are given; return their addresses."""
@@ -177,7 +187,7 @@ class Loop(Turns):
         """Stop cleanly: take a checkpoint if it pays, let linked peers take what they lack, then write and sync
         everything pending and mark the stop. A second call skips what is left of the first two.
         """
-        if self.failed:
+        if self.failed or self.has_moved:
             self._end()
         elif self._ended is None or not self._ended.done():
             self._stopping.ask(saves, hands_over)
@@ -188,6 +198,7 @@ class Loop(Turns):
         self._manager.notify_reload()
         self._renewal.reload()
         self._look_at_certificates()
+        self._follow_shards()
         self.node.reconfigure(self._reloading.reload(self.node.settings.config))
         self.schedule()
         self._notify_manager()
@@ -202,16 +213,24 @@ class Loop(Turns):
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
 
-    async def _close(self) -> None:
-        tasks = self._tasks if self._stopping.task is None else [*self._tasks, self._stopping.task]
-        for task in tasks:
+    async def _end_work(self) -> None:
+        """End everything but the last turn and the port of the clients."""
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self.partitions.stop()
         for edge in self._edges.values():
             await edge.stop()
         await self.transport.stop()
-        if not self.failed:
+
+    async def _close(self) -> None:
+        for task in (self._stopping.task, self._moving):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        if not self.has_moved:
+            await self._end_work()
+        if not (self.has_moved or self.failed):
             self._stop_log()
         self.failed = True
         for timer in (self._timer, self._leaves):
@@ -219,7 +238,8 @@ class Loop(Turns):
                 timer.cancel()
         self._server.stop()
         self._fetcher.stop()
-        self._disk.close()
+        if not self.has_moved:
+            self._disk.close()
 
     def _stop_log(self) -> None:
         """Perform the last turn, with the mark of a clean stop; if the log does not accept it, there is no mark."""
@@ -231,6 +251,35 @@ class Loop(Turns):
         if self._unwritten.records:
             logger.error("records-lost", records=len(self._unwritten))
 
+    async def _give_up_directory(self, address: str) -> None:
+        """End the log, and let the process of the shard at this address have the directory."""
+        assert self._claim is not None
+        await self._end_work()
+        reason = self._flush()
+        if reason:
+            raise RegionFailed(f"shard {self.config.shard} cannot move: {reason}")
+        ended = self.node.stop()
+        ended.closing.clear()
+        self._perform(ended)
+        self.node.synced(self.log.sync())
+        self._claim.hand_over(address, self.log.last_position)
+        self.has_moved = True
+        self.perform_turn = self._perform_away
+        self._disk.close()
+        logger.info("shard-handed-over", address=address, record=self.log.last_position)
+
+    def _perform_away(self) -> None:
+        """A turn of a shard that has moved."""
+        ready = ready_away(self.node)
+        while ready is not None:
+            self._perform(ready)
+            if self.node.is_behind():
+                self.schedule()
+                break
+            ready = ready_away(self.node)
+        self._log_notices()
+        self._serve_requests()
+
     @property
     def is_stopping(self) -> bool:
         return self._stopping.task is not None
@@ -240,6 +289,8 @@ class Loop(Turns):
     def _turn_ended(self) -> None:
         if self.node.context.block_reads.wanted:
             self._fetcher.start()
+        if self.has_moved:
+            return
         if not self._unwritten.records:
             self.partitions.turn_ended()
         if self._traced is not None:
@@ -315,11 +366,27 @@ class Loop(Turns):
             self.schedule()
 
     def _follow_shards(self) -> None:
-        """Take a map that the supervisor has replaced."""
-        shard_map = None if self._shards is None else self._shards.newer()
-        if shard_map is not None:
+        """Take a map that the supervisor has replaced. By one that has this shard elsewhere it first moves there."""
+        if self._shards is None or self._moving is not None or not self._shards.has_changed():
+            return
+        shard_map = self._shards.current()
+        if self._shards.is_here:
             self.node.follow_shards(shard_map)
-            logger.info("shard-map-read", epoch=shard_map.epoch)
+        self._follow_place()
+        logger.info("shard-map-read", epoch=shard_map.epoch)
+
+    def _follow_place(self) -> None:
+        """Stay or move, as the map says."""
+        if self._shards is None or self._claim is None:
+            return
+        if self._shards.is_here:
+            self._claim.follow(self._shards.place.address)
+        else:
+            self._moving = asyncio.get_running_loop().create_task(self._guard(self._move(self._shards)))
+
+    async def _move(self, shards: ShardMapFile) -> None:
+        await Moving(self.node, self._stopping, shards, self._give_up_directory, self.schedule).run()
+        self._end()
 
     def _expect_waiting(self) -> None:
         """Ensure room on the disk for batches that waited for it, of which a tick applies some."""

@@ -34,19 +34,27 @@ class ShardPlace:
     tls_port: int
     replication: str
 
+    @property
+    def address(self) -> str:
+        """Where clients reach it, by which its directory knows it."""
+        return join_address(self.host, self.port or self.tls_port)
+
 
 @dataclass(frozen=True)
 class RegionShards:
-    """The content of the file: all shards, in the order of their numbers, as the region was founded."""
+    """The content of the file: all shards, in the order of their numbers, as the region was founded, and the numbers of
+    those that run on this machine.
+    """
 
     cluster: str
     region: int
     epoch: int
     places: tuple[ShardPlace, ...]
+    here: tuple[int, ...]
 
-    def map_for(self, own: int) -> ShardMap:
+    def map_for(self, own: int, away: bool) -> ShardMap:
         addresses = [ShardAddress(place.host, place.port, place.tls_port) for place in self.places]
-        return map_of(self.cluster, self.region, own, addresses, self.epoch)
+        return map_of(self.cluster, self.region, own, addresses, self.epoch, away)
 
 
 def encoded(shards: RegionShards) -> bytes:
@@ -57,6 +65,7 @@ def encoded(shards: RegionShards) -> bytes:
         "shards": len(shards.places),
         "epoch": shards.epoch,
         "addresses": [asdict(place) for place in shards.places],
+        "here": list(shards.here),
     }
     return json.dumps(content, indent=1).encode() + b"\n"
 
@@ -82,7 +91,8 @@ def checked(content: dict[str, Any]) -> RegionShards:
     )
     if len(places) != content["shards"] or not places:
         raise ValueError(f"it names {content['shards']} shards and has {len(places)} addresses")
-    return RegionShards(str(content["cluster"]), int(content["region"]), int(content["epoch"]), places)
+    here = tuple(int(number) for number in content["here"])
+    return RegionShards(str(content["cluster"]), int(content["region"]), int(content["epoch"]), places, here)
 
 
 class ShardMapFile:
@@ -103,18 +113,28 @@ class ShardMapFile:
             text = f"{self._path} is missing: start the supervisor of this region, crdtstream serve --shards"
             raise DiskFailed(errno.ENOENT, text) from error
 
-    def current(self) -> ShardMap:
-        return self._shards.map_for(self._number)
+    def current(self, away: bool = False) -> ShardMap:
+        return self._shards.map_for(self._number, away)
 
-    def newer(self) -> ShardMap | None:
-        """The map, if the file has changed and its epoch has risen since the last look. Raises DiskError."""
+    def has_changed(self) -> bool:
+        """Read the file again; true if its epoch has risen since the last look. Raises DiskError."""
         if signature(os.stat(self._path)) == self._seen:
-            return None
+            return False
         read = self._read()
         if read.epoch <= self._shards.epoch:
-            return None
+            return False
         self._shards = read
-        return self.current()
+        return True
+
+    @property
+    def is_here(self) -> bool:
+        """False if this shard is to run on another machine."""
+        return self._number in self._shards.here
+
+    @property
+    def place(self) -> ShardPlace:
+        """Where this shard is reached."""
+        return self._shards.places[self._number]
 
     def replication_addresses(self) -> list[str]:
         """Where other regions reach the shards."""

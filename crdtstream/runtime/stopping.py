@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import structlog
 
+from crdtstream.region.departing import hold_clients
 from crdtstream.region.node import Node
 from crdtstream.runtime.saver import Saver
 
@@ -49,6 +50,17 @@ class Stopping:
         if hands_over and self._lacks():
             await self._hand_over()
         self._end()
+
+    async def prepare_move(self) -> None:
+        """The same for a shard that moves, whose clients are held and not refused."""
+        if self._pays():
+            await self._save()
+        hold_clients(self._node)
+        while self._node.context.works:
+            self._schedule()
+            await asyncio.sleep(LOOK_S)
+        if self._node.limits.stop_handover_ms_max and self._node.draining.linked_lack():
+            await self._hand_over()
 
     def _pays(self) -> bool:
         limits = self._node.limits

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -77,6 +78,10 @@ class Turns(ABC):
         self.room = room
         self.meters = Meters()
         self.failed: bool = True
+        # What a turn does; of a shard that has moved something else.
+        self.perform_turn: Callable[[], None] = self._perform_all
+        # Nothing is appended, so nothing needs room.
+        self.has_moved: bool = False
         self._failure = "the region has not started yet"
         self._unwritten = Unwritten()
         self._settling: list[asyncio.Future[None]] = []
@@ -123,7 +128,7 @@ class Turns(ABC):
         if self.failed:
             return
         try:
-            self.meters.turn.time(self._perform_all)
+            self.meters.turn.time(self.perform_turn)
         except Exception as error:
             self.fail(error)
             return
@@ -204,6 +209,7 @@ class Turns(ABC):
     def _append(self, records: list[NewRecord]) -> None:
         """Append records behind those that wait for room on the disk."""
         unwritten = self._unwritten
+        assert not self.has_moved, "a shard that has moved changes nothing"
         if unwritten.records:
             records = unwritten.records + records
         try:
@@ -255,6 +261,8 @@ class Turns(ABC):
         end_input(self)
 
     def _ask_room(self, byte_count: int) -> bool:
+        if self.has_moved:
+            return True
         try:
             room = self.room.has_room(byte_count)
         except (LogError, DiskError) as error:
@@ -307,7 +315,7 @@ class Turns(ABC):
     # Time
 
     def _tick_once(self) -> None:
-        if not self.failed:
+        if not self.failed and not self.has_moved:
             try:
                 self.node.tick(now_ms())
             except Exception as error:

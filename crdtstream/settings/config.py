@@ -80,6 +80,8 @@ class Limits:
     stop_checkpoint_log_bytes: int = 4 << 20
     stop_checkpoint_ms_max: int = 8_000
     stop_handover_ms_max: int = 2_000
+    moved_hold_ms_max: int = 10_000
+    moved_answer_ms: int = 600_000
     stream_node_entries_max: int = 100
     stream_node_bytes_max: int = 4_096
     stream_idmp_duration_s: int = 100
@@ -158,7 +160,7 @@ class Config:
     data: str = "data"
     # Processes of this region, each with an equal range of the hash slots; as the cluster was founded.
     shards: int = 1
-    # Those that run here, as `0-3`; empty for all. In the process of a shard its number.
+    # Those that run here, as `0-3`, or `none`; empty for all. In the process of a shard its number.
     shard: str = ""
     # Where shards that run elsewhere are reached: SHARDS=HOST:PORT, and shard k at PORT + k.
     announce: tuple[str, ...] = ()

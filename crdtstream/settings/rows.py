@@ -67,7 +67,9 @@ REGION_GROUPS: Groups = (
                 " as long as the cluster lives.",
                 unit="1..1000",
             ),
-            row("shard", "Those of them that run here, as `0-3`; all unless given.", unit="SHARDS"),
+            row(
+                "shard", "Those of them that run here, as `0-3`, or `none`; all unless given.", ON_RELOAD, unit="SHARDS"
+            ),
             row(
                 "announce",
                 "Where shards that run elsewhere are reached: the Redis port of shard k is `PORT` + k.",
@@ -369,6 +371,12 @@ LIMIT_GROUPS: Groups = (
                 "How long a clean stop lets linked peers take what they lack; 0 for not at all.",
                 AT_ONCE,
             ),
+            row(
+                "moved_hold_ms_max",
+                "How long a shard that has moved holds requests while it does not serve at its new place.",
+                AT_ONCE,
+            ),
+            row("moved_answer_ms", "How long after that its old process sends clients to the new place.", AT_ONCE),
             row("durable_interval_ms", "With `fsync no`: pause between syncs that tell peers what is durable."),
         ),
     ),

@@ -24,6 +24,8 @@ from crdtstream.settings.config import (
 )
 
 SHARDS_MAX = 1000
+# For a machine that shards move to later, or have moved from.
+NONE = "none"
 PORT_MAX = 65535
 # The file that says which shards there are, and where; beside their directories.
 SHARDS_FILE = "shards.json"
@@ -96,7 +98,9 @@ def ranges_of(numbers: Iterable[int]) -> str:
 
 def here(config: Config) -> list[int]:
     """The shards that run on this machine."""
-    return numbers_of(config.shard, config.shards, "shard") if config.shard else list(range(config.shards))
+    if config.shard in ("", NONE):
+        return [] if config.shard else list(range(config.shards))
+    return numbers_of(config.shard, config.shards, "shard")
 
 
 def elsewhere(config: Config) -> dict[int, tuple[str, int]]:

@@ -91,6 +91,22 @@ START = (
 SHARDS = (
     Event("shard-map-written", INFO, "The supervisor has written where the shards are reached.", "epoch", "shards"),
     Event("shard-map-read", INFO, "This shard goes by a newer map of the shards.", "epoch"),
+    Event(
+        "shard-handed-over",
+        INFO,
+        "A shard that moves has stopped; its directory is for the process at the new address.",
+        "address",
+        "record",
+    ),
+    Event(
+        "clients-redirected",
+        INFO,
+        "A shard that has moved sends its clients to the new address; they were held for so long. `answers` says"
+        " whether the shard serves there.",
+        "address",
+        "answers",
+        "seconds",
+    ),
     Event("shard-started", INFO, "The supervisor has started the process of a shard.", "shard", "process"),
     Event("shards-serving", INFO, "All shards of this machine serve clients.", "shards"),
     Event("shard-left", INFO, "A shard has left the cluster, and is not started again.", "shard"),

@@ -7,15 +7,26 @@ one shard, is refused: keys lie in the shard of their hash slot, so another numb
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, decoded, encoded
+from crdtstream.runtime.shard_place import PLACE, Place, record_place
 from crdtstream.runtime.tls.credentials import join_address
 from crdtstream.settings.config import Config, ConfigError
-from crdtstream.settings.sharding import SHARDS_FILE, elsewhere, numbers_in, own_host, port_of, replication_host
+from crdtstream.settings.sharding import (
+    SHARDS_FILE,
+    directory_of,
+    elsewhere,
+    here,
+    numbers_in,
+    own_host,
+    port_of,
+    replication_host,
+)
 from crdtstream.storage.checkpoint import MANIFEST
-from crdtstream.storage.disk import Disk, DiskError
+from crdtstream.storage.disk import Disk, DiskError, RealDisk
 from crdtstream.storage.segment import is_segment
 
 ANOTHER = "another number takes a new cluster in another --data, and crdtstream import"
@@ -52,12 +63,21 @@ def found_or_follow(config: Config, disk: Disk) -> tuple[RegionShards, bool]:
     present = read_present(disk, str(path)) if SHARDS_FILE in disk.names() else None
     refuse_unfit(config, present, disk.names())
     epoch = 0 if present is None else present.epoch
-    shards = RegionShards(config.cluster, config.region, epoch, places_of(config))
+    shards = RegionShards(config.cluster, config.region, epoch, places_of(config), tuple(here(config)))
     if shards == present:
         return shards, False
+    if present is None:
+        make_directories(config, shards)
     shards = replace(shards, epoch=epoch + 1)
     disk.replace(SHARDS_FILE, encoded(shards))
     return shards, True
+
+
+def make_directories(config: Config, shards: RegionShards) -> None:
+    """A shard starts only in a directory that is at home where it runs (runtime/shard_place.py): here they begin."""
+    for number in shards.here:
+        with closing(RealDisk(f"{config.data}/{directory_of(number)}")) as disk:
+            record_place(disk, Place(shards.places[number].address))
 
 
 def read_present(disk: Disk, path: str) -> RegionShards:
@@ -72,12 +92,17 @@ def refuse_unfit(config: Config, present: RegionShards | None, names: list[str])
         raise ConfigError(
             f"the data directory {config.data} holds a region of one shard: start it without --shards; {ANOTHER}"
         )
-    elif numbers_in(names):
+    elif any(was_used(Path(config.data) / directory_of(number)) for number in numbers_in(names)):
         raise ConfigError(
             f"the data directory {config.data} holds shards, and no {SHARDS_FILE}: if a restore did not end, remove the"
             " directory and restore again; otherwise put the file back from another machine of this region, where it"
             " is the same"
         )
+
+
+def was_used(directory: Path) -> bool:
+    """True unless a founding that was interrupted is all that was there."""
+    return any(not name.startswith(".") and name != PLACE for name in os.listdir(directory))
 
 
 def refuse_others(config: Config, present: RegionShards) -> None:

@@ -1,7 +1,8 @@
 """The process of one shard: started, and started again when it ends by itself, after a wait that doubles each time.
 
 A shard that ends with exit code 0 was asked to. If it left the cluster it stays down; after SHUTDOWN or SIGTERM it does
-until the supervisor is told to start it again.
+until the supervisor is told to start it again. One that moves to another machine ends for good: with exit code 0 once
+it has told its clients, or as one with wrong settings if nothing is left to do here.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import structlog
 
 from crdtstream.supervisor.reports import ShardReport
 
+USAGE_ERROR = 2
 BACKOFF_S_MIN = 0.25
 BACKOFF_S_MAX = 30.0
 # A process that has served for so long begins again with the shortest wait.
@@ -50,6 +52,10 @@ class ShardProcess:
         # It has ended as it was asked to.
         self.is_down = False
         self._has_left = False
+        # It moves to another machine.
+        self.leaves = False
+        # It was to move, and is to run here again.
+        self._returns = False
 
     @property
     def process_id(self) -> int:
@@ -61,10 +67,12 @@ class ShardProcess:
         while not self._stopping.is_set():
             began_s = asyncio.get_running_loop().time()
             await self._run_once()
-            if self._stopping.is_set():
+            if self._stopping.is_set() or (self.leaves and self.code in (0, USAGE_ERROR)):
                 return
             if self.code == 0 and self._has_left:
                 await self._stay_away()
+            elif self._returns:
+                self._returns = False
             elif self.code == 0:
                 await self._await_restart()
             else:
@@ -104,7 +112,8 @@ class ShardProcess:
             self._backoff_s = BACKOFF_S_MIN
         logger.error("shard-failed", shard=self.number, reason=reason_of(self.code), restart_s=self._backoff_s)
         self._report(reason_of(self.code))
-        await first_of(asyncio.sleep(self._backoff_s), self._stopping.wait())
+        self._again.clear()
+        await first_of(asyncio.sleep(self._backoff_s), self._again.wait(), self._stopping.wait())
         self._backoff_s = min(2 * self._backoff_s, BACKOFF_S_MAX)
 
     def _report(self, status: str) -> None:
@@ -121,8 +130,13 @@ class ShardProcess:
         if report.serves or report.status:
             self._report("" if report.serves else report.status)
 
+    def follow(self, is_here: bool) -> None:
+        """The shard is to run here, or elsewhere; its process reads that in the map."""
+        self._returns = self.leaves and is_here
+        self.leaves = not is_here
+
     def reload(self) -> None:
-        """Have it read its settings again, as soon as it can, and start it if it was stopped."""
+        """Have it read its settings again, as soon as it can, and start it if it was stopped or has failed."""
         self._again.set()
         if self._listens:
             self._signal(signal.SIGHUP)

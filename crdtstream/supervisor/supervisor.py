@@ -1,10 +1,12 @@
 """The supervisor of a region: it writes the map of the shards, runs those of this machine, and passes signals on.
 
     SIGTERM, SIGINT  all shards stop; a second one makes them stop faster
-    SIGHUP           settings and certificates are read again here and by all shards; a shard that was stopped starts
+    SIGHUP           settings and certificates are read again here and by all shards; a shard starts that was stopped or
+                     is to run here from now on, and one that is to run elsewhere moves (runtime/moving.py)
 
-It ends once all of its shards have ended. A shard with wrong settings ends all of them, unless they have served before:
-then it is started again like any other that fails, because the others serve.
+It ends once all of its shards have ended; one that has none goes on until it is told to stop. A shard with wrong
+settings ends all of them, unless they have served before: then it is started again like any other that fails, because
+the others serve.
 """
 
 from __future__ import annotations
@@ -26,9 +28,8 @@ from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.supervisor.founding import found_or_follow
 from crdtstream.supervisor.reports import Reports, ShardReport
-from crdtstream.supervisor.shard import ShardProcess
+from crdtstream.supervisor.shard import USAGE_ERROR, ShardProcess
 
-USAGE_ERROR = 2
 FAILURE = 1
 # What a service manager gave this process, and is not for others.
 OF_MANAGER = ("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC")
@@ -59,6 +60,7 @@ class Supervisor:
         self._stopping = False
         self._served = False
         self._shards: list[ShardProcess] = []
+        self._tasks: dict[ShardProcess, asyncio.Task[None]] = {}
         self._ended = asyncio.Event()
 
     async def run(self) -> int:
@@ -66,12 +68,13 @@ class Supervisor:
         running = asyncio.get_running_loop()
         with closing(self._disk), closing(self._reports):
             self._write_map(self._config)
-            self._shards = [self._make(number) for number in here(self._config)]
             running.add_reader(self._reports.fileno(), self._receive)
             for number in (signal.SIGTERM, signal.SIGINT):
                 running.add_signal_handler(number, self.stop)
             running.add_signal_handler(signal.SIGHUP, self.reload)
             try:
+                self._start_missing()
+                self._look()
                 await self._run_all()
             finally:
                 running.remove_reader(self._reports.fileno())
@@ -88,17 +91,34 @@ class Supervisor:
         }
         return ShardProcess(number, self._command, environment, self._look)
 
+    def _start_missing(self) -> None:
+        """Start the shards that run here from now on."""
+        running = {shard.number for shard in self._shards}
+        for number in here(self._config):
+            if number not in running:
+                shard = self._make(number)
+                self._shards.append(shard)
+                self._tasks[shard] = task = asyncio.create_task(shard.run())
+                task.add_done_callback(lambda _: self._ended.set())
+        self._shards.sort(key=lambda shard: shard.number)
+
     async def _run_all(self) -> None:
-        tasks = [asyncio.create_task(shard.run()) for shard in self._shards]
-        for task in tasks:
-            task.add_done_callback(lambda _: self._ended.set())
-        while not all(task.done() for task in tasks):
+        while not (all(task.done() for task in self._tasks.values()) and (self._tasks or self._stopping)):
             self._ended.clear()
             await self._ended.wait()
-            if any(task.done() and task.exception() is not None for task in tasks):
+            if any(task.done() and task.exception() is not None for task in self._tasks.values()):
                 self.stop()
-        for task in tasks:
+            self._forget_moved()
+        for task in self._tasks.values():
             task.result()
+
+    def _forget_moved(self) -> None:
+        for shard, task in list(self._tasks.items()):
+            if shard.leaves and not self._stopping and task.done():
+                self._shards.remove(shard)
+                del self._tasks[shard]
+                task.result()
+                self._look()
 
     def _write_map(self, config: Config) -> None:
         shards, is_new = found_or_follow(config, self._disk)
@@ -125,14 +145,15 @@ class Supervisor:
         """A shard has changed: tell the service manager, and end if that is the end of all."""
         if self._unheard:
             asyncio.get_running_loop().call_soon(self._pass_on)
-        waiting = [shard for shard in self._shards if shard.status]
+        waiting = [shard for shard in self._shards if shard.status and not shard.leaves]
         if not waiting and not self._served:
             self._served = True
             logger.info("shards-serving", shards=len(self._shards))
         first = waiting[0] if waiting else None
         self._manager.notify("" if first is None else f"shard {first.number}: {first.status}", self._stopping)
         failed = any(shard.code == USAGE_ERROR and not shard.process_id for shard in self._shards)
-        if (failed and not self._served) or all(shard.is_down for shard in self._shards):
+        is_down = bool(self._shards) and all(shard.is_down for shard in self._shards)
+        if is_down or (failed and not self._served):
             self.stop()
 
     def stop(self) -> None:
@@ -143,18 +164,24 @@ class Supervisor:
         self._manager.notify("", is_stopping=True)
         for shard in self._shards:
             shard.stop()
+        self._ended.set()
 
     def reload(self) -> None:
         """Read the settings again, and have the shards do so."""
         self._manager.notify_reload()
         try:
-            # Of the settings that the map comes from this one changes without a start.
-            config = dataclasses.replace(self._config, announce=self._load().announce)
+            # Of the settings that the map comes from these change without a start.
+            loaded = self._load()
+            config = dataclasses.replace(self._config, announce=loaded.announce, shard=loaded.shard)
             validate_shards(config)
             self._write_map(config)
             self._config = config
         except (ConfigError, DiskError) as error:
             logger.error("settings-not-reloaded", reason=str(error))
+        numbers = here(self._config)
         for shard in self._shards:
+            shard.follow(shard.number in numbers)
             shard.reload()
+        if not self._stopping:
+            self._start_missing()
         self._look()

@@ -37,6 +37,13 @@ def test_ranges_are_equal_and_cover_everything(count: int) -> None:
     map_of("c", 1, 0, addresses(count), 1).check()
 
 
+def test_one_that_is_away_serves_nothing() -> None:
+    shard_map = map_of("c", 1, 1, addresses(2), 1, away=True)
+    shard_map.check()
+    assert not any(map(shard_map.owns, range(HASH_SLOTS))) and not shard_map.serves(b"a")
+    assert shard_map.shard_of(HASH_SLOTS - 1).number == 1 and shard_map.own_shard().number == 1
+
+
 @given(st.integers(1, 20), st.binary(max_size=8), st.data())
 def test_exactly_one_shard_serves_a_key(count: int, key: bytes, data: st.DataObject) -> None:
     own = data.draw(st.integers(0, count - 1))

@@ -41,15 +41,14 @@ def test_the_map_is_written_once_and_again_when_it_differs(config: Config, disk:
 def test_a_shard_reads_what_was_written(config: Config, disk: RealDisk) -> None:
     found_or_follow(config, disk)
     file = ShardMapFile(of_shard(config, 2))
-    assert file.newer() is None
+    assert not file.has_changed()
     shard_map = file.current()
     shard_map.check()
     assert (shard_map.own, shard_map.epoch, shard_map.own_shard().address.port) == (2, 1, 6381)
     found_or_follow(replace(config, announce_host="a.example.net"), disk)
-    newer = file.newer()
-    assert newer is not None
+    assert file.has_changed() and not file.has_changed()
+    newer = file.current()
     assert (newer.epoch, newer.own_shard().address.host) == (2, "a.example.net")
-    assert file.newer() is None
     assert file.replication_addresses()[2] == "a.example.net:16381"
 
 
@@ -98,8 +97,35 @@ def test_data_of_a_region_of_one_shard_is_refused(config: Config, disk: RealDisk
 
 def test_shards_without_their_map_are_refused(config: Config, disk: RealDisk) -> None:
     (Path(config.data) / "shard-001").mkdir()
+    (Path(config.data) / "shard-001" / "log-00000000000000000001").touch()
     with pytest.raises(ConfigError, match=r"holds shards, and no shards\.json: if a restore"):
         found_or_follow(config, disk)
+
+
+def test_a_founding_makes_the_directories_of_this_machine(config: Config, disk: RealDisk) -> None:
+    some = replace(config, shard="1-2", announce=("0=a:7000", "3=a:7000"))
+    shards, _ = found_or_follow(some, disk)
+    assert shards.here == (1, 2)
+    made = {path.parent.name: path.read_text() for path in Path(config.data).glob("*/place")}
+    assert made == {"shard-001": "127.0.0.1:6380 0\n", "shard-002": "127.0.0.1:6381 0\n"}
+    found_or_follow(replace(some, shard="1-3", announce=("0=a:7000",)), disk)
+    assert not (Path(config.data) / "shard-003").exists(), "a shard that comes later brings its directory"
+
+
+def test_a_founding_that_was_interrupted_is_repeated(config: Config, disk: RealDisk) -> None:
+    found_or_follow(config, disk)
+    disk.delete(SHARDS_FILE)
+    assert found_or_follow(config, disk)[1]
+
+
+def test_a_shard_knows_whether_it_runs_here(config: Config, disk: RealDisk) -> None:
+    found_or_follow(config, disk)
+    file = ShardMapFile(of_shard(config, 2))
+    assert file.is_here and file.place.address == "127.0.0.1:6381"
+    found_or_follow(replace(config, shard="0-1,3", announce=("2=b:7000",)), disk)
+    assert file.has_changed() and not file.is_here
+    assert file.place.address == "b:7002"
+    assert not file.current(away=True).owns(8192)
 
 
 def test_a_region_of_one_shard_does_not_begin_there(config: Config, disk: RealDisk) -> None:
@@ -118,7 +144,7 @@ def test_a_region_of_one_shard_does_not_begin_there(config: Config, disk: RealDi
         b"[]",
         b"{}",
         b'{"format": 2}',
-        b'{"format": 1, "shards": 2, "addresses": [], "cluster": "c", "region": 1, "epoch": 1}',
+        b'{"format": 1, "shards": 2, "addresses": [], "here": [], "cluster": "c", "region": 1, "epoch": 1}',
     ],
 )
 def test_a_damaged_map_says_what_to_do(config: Config, disk: RealDisk, content: bytes) -> None:
@@ -138,6 +164,6 @@ def test_an_epoch_never_falls(config: Config, disk: RealDisk) -> None:
     shards, _ = found_or_follow(config, disk)
     found_or_follow(replace(config, announce_host="a"), disk)
     file = ShardMapFile(of_shard(config, 0))
-    disk.replace(SHARDS_FILE, encoded(RegionShards("c", 1, 1, shards.places)))
-    assert file.newer() is None
+    disk.replace(SHARDS_FILE, encoded(RegionShards("c", 1, 1, shards.places, shards.here)))
+    assert not file.has_changed()
     assert file.current().epoch == 2

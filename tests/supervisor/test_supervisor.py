@@ -17,7 +17,9 @@ import structlog.testing
 
 from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.runtime.service_manager import LEFT
+from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.sharding import of_shard
 from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
 from crdtstream.supervisor.supervisor import FAILURE, USAGE_ERROR, Supervisor, own_command
 
@@ -159,6 +161,36 @@ async def test_only_those_of_this_machine_run_and_know_their_number(config: Conf
     running = asyncio.create_task(Supervisor(some, lambda: some, command(tmp_path, program)).run())
     assert await end(running) == 0
     assert signals(tmp_path) == [f"1 {os.getpid()}"]
+
+
+async def test_a_shard_comes_and_one_leaves_at_a_reload(config: Config, tmp_path: Path) -> None:
+    """The process of the one that leaves ends when it has told its clients."""
+    settings = [replace(config, shard="0", announce=("1=b:7000",))]
+    program = f"if number == '0': signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\nhear(1, 0)\n{SERVE}"
+    supervisor = Supervisor(settings[0], lambda: settings[0], command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: signals(tmp_path) == ["0 SIGHUP"])
+    settings[0] = replace(config, shard="1", announce=("0=b:7000",))
+    supervisor.reload()
+    await reached(lambda: signals(tmp_path) == ["0 SIGHUP", "1 SIGHUP"])
+    read = ShardMapFile(of_shard(config, 1))
+    assert read.is_here and read.current().epoch == 2
+    supervisor.stop()
+    assert await end(running) == 0
+
+
+async def test_one_that_is_to_stay_after_all_starts_again(config: Config, tmp_path: Path) -> None:
+    some = replace(config, shard="0", announce=("1=b:7000",))
+    settings = [config]
+    program = f"if number == '1': signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\nhear(1, 0)\n{SERVE}"
+    supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: signals(tmp_path) == ["0 SIGHUP", "1 SIGHUP"])
+    for settings[0] in (some, config):
+        supervisor.reload()
+    await reached(lambda: signals(tmp_path).count("1 SIGHUP") == 2)
+    supervisor.stop()
+    assert await end(running) == 0
 
 
 def test_a_shard_is_started_as_this_process_was() -> None:

@@ -31,8 +31,12 @@ class Draining:
 
     def begin(self, text: str) -> None:
         """From now on clients that write are told this text, and what there is has to be handed over."""
-        self._replica.acknowledge_all()
         self._standing.departing = text
+        self.aim()
+
+    def aim(self) -> None:
+        """What there is now has to be handed over."""
+        self._replica.acknowledge_all()
         self.target = self._replica.applied.vector.copy()
 
     def end(self) -> None:

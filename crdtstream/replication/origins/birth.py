@@ -61,6 +61,7 @@ class Birth:
         "lineage",
         "names",
         "reads_format",
+        "stopped",
     )
 
     def __init__(self, config: Config, replica: Replica) -> None:
@@ -78,6 +79,8 @@ class Birth:
         self.formats: RegionFacts[int] = RegionFacts(0)
         # An attribute, because a simulated region may be one of the release before.
         self.reads_format: int = codec.FORMAT_VERSION
+        # The log ends with the mark of a clean stop.
+        self.stopped = False
         self._announced: Addresses = ()
         self.bounds = BatchBounds(config.region, config.limits, replica)
 
@@ -97,6 +100,8 @@ class Birth:
         """A record of the log that is about origins."""
         if kind == codec.START:
             self._adopt(*codec.decode_start(payload))
+        elif kind == codec.STOP:
+            self.stopped = True
         elif kind == codec.FOUNDER:
             self.founders[codec.decode_founder(payload)] = None
         elif kind == codec.NAMED:
@@ -149,7 +154,7 @@ class Birth:
         check_region(self._config, origin)
         if self.origin not in (0, origin):
             self.lineage.append(self.origin)
-        self._replica.applied.origin, self.count = origin, count
+        self._replica.applied.origin, self.count, self.stopped = origin, count, False
         self._record(origin, count)
 
     def predecessors(self) -> list[int]:

@@ -1,0 +1,113 @@
+"""A region of several shards on two machines: two supervisors on loopback, with directories and ports of their own."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from crdtstream.processes.sharded import ShardedRegion
+from crdtstream.processes.waiting import until
+
+
+class SplitRegion:
+    """All shards run on the first machine at first; `peers` are addresses of other regions."""
+
+    def __init__(self, number: int, directory: Path, shards: int) -> None:
+        self.number = number
+        self.shards = shards
+        self.name = f"region{number}"
+        self.machines = [ShardedRegion(number, directory, shards, f"{self.name}-{letter}") for letter in "ab"]
+        self.where = [0] * shards
+        self.peers: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """Where other regions dial it: that of shard 0."""
+        return self.machines[self.where[0]].address
+
+    def start(self, *peers: str, **settings: object) -> None:
+        self.peers = peers
+        for machine in self.machines:
+            self._write(machine)
+            machine.start(config=self._settings_of(machine), **{**settings, "name": self.name})
+
+    def _settings_of(self, machine: ShardedRegion) -> Path:
+        return machine.log_path.with_suffix(".toml")
+
+    def _write(self, machine: ShardedRegion) -> None:
+        """Write its settings file: which shards run there, and where the others are."""
+        here = [number for number in range(self.shards) if self.of(number) is machine]
+        announce = [
+            f'"{number}=127.0.0.1:{self.of(number).port}"' for number in range(self.shards) if number not in here
+        ]
+        shard = ",".join(map(str, here)) or "none"
+        peers = ", ".join(f'"{peer}"' for peer in self.peers)
+        text = f'shard = "{shard}"\nannounce = [{", ".join(announce)}]\npeers = [{peers}]\n'
+        self._settings_of(machine).write_text(text)
+
+    def of(self, shard: int) -> ShardedRegion:
+        """The machine that a shard runs on."""
+        return self.machines[self.where[shard]]
+
+    def port_of(self, shard: int) -> int:
+        return self.of(shard).port + shard
+
+    def directory_of(self, shard: int) -> Path:
+        return self.of(shard).data / f"shard-{shard:03d}"
+
+    def await_serving(self) -> None:
+        for shard in range(self.shards):
+            self.of(shard).await_shard(shard)
+
+    # A move, in the steps of an operator
+
+    def move(self, shard: int) -> None:
+        """Move a shard to the other machine, and wait until it serves there."""
+        left = self.directory_of(shard)
+        self.send_away(shard)
+        self.await_handed_over(shard, left)
+        left.rename(self.directory_of(shard))
+        self.of(shard).signal(signal.SIGHUP)
+        self.of(shard).await_shard(shard)
+
+    def send_away(self, shard: int) -> None:
+        """Have the machine of a shard stop it, because it is to run on the other one."""
+        left = self.of(shard)
+        self.where[shard] = 1 - self.where[shard]
+        for machine in self.machines:
+            self._write(machine)
+        left.signal(signal.SIGHUP)
+
+    def await_handed_over(self, shard: int, directory: Path) -> None:
+        wanted = f"127.0.0.1:{self.port_of(shard)} "
+        file = directory / "place"
+
+        def is_handed_over() -> bool:
+            text = file.read_text()
+            return text.startswith(wanted) and not text.endswith(" 0\n")
+
+        until(is_handed_over, lambda: f"shard {shard} of {self.name} is handed over{self.logs()}")
+
+    def dial(self, *peers: str) -> None:
+        """Have it dial other regions at these addresses from now on."""
+        self.peers = peers
+        for machine in self.machines:
+            self._write(machine)
+            machine.signal(signal.SIGHUP)
+
+    # What its shards tell
+
+    def digests(self) -> list[bytes]:
+        return [bytes(self.of(shard).ask_shard(shard, "CRDT.DIGEST")) for shard in range(self.shards)]
+
+    def logs(self) -> str:
+        return "".join(machine.log_end() for machine in self.machines)
+
+    def log(self) -> str:
+        return "".join(machine.log() for machine in self.machines)
+
+    def stop(self) -> None:
+        for machine in self.machines:
+            machine.request_stop()
+        for machine in self.machines:
+            machine.stop()

@@ -1,0 +1,134 @@
+"""The directory of a shard says where it is at home, and a start elsewhere needs the end of the log that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crdtstream.runtime.shard_map_file import ShardMapFile
+from crdtstream.runtime.shard_place import ANYWHERE, PLACE, Claim, Place, open_directory, read_place, record_place
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.sharding import of_shard
+from crdtstream.storage.disk import DiskFailed, RealDisk
+from crdtstream.supervisor.founding import found_or_follow
+
+HERE, THERE = "127.0.0.1:6380", "b.example.net:7001"
+END = 17
+
+
+@pytest.fixture
+def region(tmp_path: Path) -> Config:
+    return Config(name="east", region=1, cluster="c", shards=2, data=str(tmp_path / "data"))
+
+
+@pytest.fixture
+def config(region: Config) -> Config:
+    """The settings of shard 1, which runs here."""
+    with closing(RealDisk(region.data)) as disk:
+        found_or_follow(region, disk)
+    return of_shard(region, 1)
+
+
+@pytest.fixture
+def disk(config: Config) -> Iterator[RealDisk]:
+    with closing(open_directory(config)) as opened:
+        yield opened
+
+
+def claim(config: Config, disk: RealDisk) -> Claim:
+    return Claim(config, disk, ShardMapFile(config))
+
+
+def start(config: Config, disk: RealDisk, stopped: bool = False, end: int = END) -> Claim:
+    made = claim(config, disk)
+    made.require_place()
+    made.confirm(end, stopped)
+    return made
+
+
+def send_away(region: Config) -> None:
+    with closing(RealDisk(region.data)) as disk:
+        found_or_follow(replace(region, shard="0", announce=("1=b.example.net:7000",)), disk)
+
+
+def test_at_home_it_starts_after_a_crash_too(config: Config, disk: RealDisk) -> None:
+    start(config, disk)
+    assert read_place(disk) == Place(HERE)
+
+
+def test_it_moves_and_only_the_new_place_may_go_on(region: Config, config: Config, disk: RealDisk) -> None:
+    start(config, disk).hand_over(THERE, END)
+    with pytest.raises(ConfigError, match=f"has moved from here to {THERE}, and .* is what it left: bring back"):
+        start(config, disk, stopped=True)
+    send_away(region)
+    for settings in (config, replace(config, replace=True)):
+        with pytest.raises(ConfigError, match=f"shard 1 has moved to {THERE}: nothing is left to do here"):
+            start(settings, disk)
+    assert read_place(disk) == Place(THERE, END)
+
+
+def test_where_it_was_handed_to_the_log_has_to_end_as_it_did(config: Config, disk: RealDisk) -> None:
+    record_place(disk, Place(HERE, END))
+    for end in (END - 1, END + 1):
+        with pytest.raises(ConfigError, match=f"ends at record {end}, and shard 1 was handed over at record {END}"):
+            start(config, disk, True, end)
+    start(config, disk, True)
+    assert read_place(disk) == Place(HERE)
+    start(config, disk, False, END + 9)
+
+
+def test_a_copy_needs_the_mark_of_a_stop(config: Config, disk: RealDisk) -> None:
+    record_place(disk, Place(THERE))
+    with pytest.raises(ConfigError, match=f"ran at {THERE} and was not stopped there when .* was copied"):
+        start(config, disk, stopped=False)
+    start(config, disk, stopped=True)
+    assert read_place(disk) == Place(HERE)
+
+
+@pytest.mark.parametrize("place", [Place(THERE, END), Place(THERE), Place(HERE, END + 1), None])
+def test_an_operator_who_knows_better_replaces(config: Config, disk: RealDisk, place: Place | None) -> None:
+    disk.delete(PLACE) if place is None else record_place(disk, place)
+    start(replace(config, replace=True), disk)
+    assert read_place(disk) == Place(HERE)
+
+
+def test_one_that_was_to_move_and_crashed_before_starts_again(region: Config, config: Config, disk: RealDisk) -> None:
+    start(config, disk)
+    send_away(region)
+    start(config, disk)
+    assert read_place(disk) == Place(HERE), "until it hands over"
+
+
+def test_one_that_was_restored_starts_anywhere(config: Config, disk: RealDisk) -> None:
+    record_place(disk, Place(ANYWHERE))
+    start(config, disk)
+    assert read_place(disk) == Place(HERE)
+
+
+def test_it_follows_its_address(config: Config, disk: RealDisk) -> None:
+    made = start(config, disk)
+    made.follow(THERE)
+    assert read_place(disk) == Place(THERE)
+
+
+def test_a_directory_that_is_not_there_is_not_made(config: Config, disk: RealDisk) -> None:
+    disk.delete(PLACE)
+    with pytest.raises(ConfigError, match="is missing, or is not that of a shard: bring it here from where"):
+        start(config, disk)
+    away = replace(config, data=f"{config.data}-away")
+    with pytest.raises(ConfigError, match="shard-001-away of shard 1 is missing"):
+        open_directory(away)
+    assert not Path(away.data).exists()
+    open_directory(replace(away, replace=True)).close()
+    open_directory(Config(name="west", region=2, cluster="c", data=f"{config.data}-one")).close()
+
+
+@pytest.mark.parametrize("content", [b"", b"17", b"a:1", b"a:1 x"])
+def test_a_file_of_something_else_is_refused(config: Config, disk: RealDisk, content: bytes) -> None:
+    disk.replace(PLACE, content)
+    with pytest.raises(DiskFailed, match="the file place of this shard cannot be read: copy the directory again"):
+        claim(config, disk)

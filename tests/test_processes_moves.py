@@ -1,0 +1,133 @@
+"""Shards of real regions move between two machines: readers that block, what is refused, and who may go on."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from crdtstream.processes.machines import SplitRegion
+from crdtstream.processes.waiting import until
+
+SHARD = 1
+# A key of shard 1, and one of shard 0.
+KEY, OTHER = "a", "b"
+
+
+@pytest.fixture
+def region(tmp_path: Path) -> Iterator[SplitRegion]:
+    region = SplitRegion(1, tmp_path, 2)
+    try:
+        region.start(incarnation=0)
+        region.await_serving()
+        yield region
+    finally:
+        region.stop()
+
+
+def ask(region: SplitRegion, *argv: str) -> Any:
+    return region.of(SHARD).ask_shard(SHARD, *argv)
+
+
+def client_of(region: SplitRegion) -> Any:
+    return redis.RedisCluster(host="127.0.0.1", port=region.port_of(0))
+
+
+def retried(region: SplitRegion, text: str) -> None:
+    """The supervisor of the new machine tries to start the shard, and its log says why it cannot."""
+    until(lambda: text in region.of(SHARD).log(), lambda: f"{text!r}{region.logs()}")
+    assert region.of(SHARD).state_of(SHARD) == "down"
+
+
+def test_a_shard_moves_with_what_its_clients_are_at(region: SplitRegion) -> None:
+    """A reader that blocks, a group with a pending entry, a name of a producer, and all that are back there later."""
+    with client_of(region) as client, ThreadPoolExecutor() as threads:
+        first = client.execute_command("XADD", KEY, "IDMP", "p", "1", "*", "f", "v")
+        client.xgroup_create(KEY, "g", "0")
+        client.xreadgroup("g", "c", {KEY: ">"})
+        reading = threads.submit(client.xreadgroup, "g", "d", {KEY: ">"}, None, 60_000)
+        blocked = redis.Redis(port=region.port_of(SHARD))
+        until(lambda: int(blocked.info("clients")["blocked_clients"]) == 1, "it blocks")
+        old = region.of(SHARD)
+        region.move(SHARD)
+        with pytest.raises(redis.ResponseError, match=f"15495 127.0.0.1:{region.port_of(SHARD)}"):
+            old.ask_shard(SHARD, "XLEN", KEY)
+        with pytest.raises(redis.BusyLoadingError, match=f"shard 1 has moved to 127.0.0.1:{region.port_of(SHARD)}"):
+            old.ask_shard(SHARD, "DBSIZE")
+        assert client.execute_command("XADD", KEY, "IDMP", "p", "1", "*", "f", "v") == first
+        second = client.xadd(KEY, {"f": "w"})
+        assert reading.result()[0][1] == [(second, {b"f": b"w"})]
+        assert client.xpending(KEY, "g")["pending"] == 2
+        region.move(SHARD)
+        assert region.where[SHARD] == 0 and client.xlen(KEY) == 2
+        assert client.xack(KEY, "g", first, second) == 2
+
+
+def test_a_directory_that_is_not_there_is_awaited(region: SplitRegion) -> None:
+    ask(region, "XADD", KEY, "*", "f", "v")
+    left = region.directory_of(SHARD)
+    region.send_away(SHARD)
+    region.await_handed_over(SHARD, left)
+    region.of(SHARD).signal(signal.SIGHUP)
+    retried(region, "is missing, or is not that of a shard: bring it here")
+    left.rename(region.directory_of(SHARD))
+    region.of(SHARD).await_shard(SHARD)
+    assert ask(region, "XLEN", KEY) == 1
+
+
+def test_a_copy_of_a_shard_that_runs_is_refused(region: SplitRegion, tmp_path: Path) -> None:
+    """What is acknowledged after the copy was made would be lost."""
+    ask(region, "XADD", KEY, "*", "f", "v")
+    left, copy = region.directory_of(SHARD), tmp_path / "copy"
+    shutil.copytree(left, copy)
+    ask(region, "XADD", KEY, "*", "f", "w")
+    region.send_away(SHARD)
+    region.await_handed_over(SHARD, left)
+    copy.rename(region.directory_of(SHARD))
+    region.of(SHARD).signal(signal.SIGHUP)
+    retried(region, "and was not stopped there when")
+    shutil.rmtree(region.directory_of(SHARD))
+    left.rename(region.directory_of(SHARD))
+    region.of(SHARD).await_shard(SHARD)
+    assert ask(region, "XLEN", KEY) == 2
+
+
+def test_what_a_shard_leaves_behind_does_not_start(region: SplitRegion) -> None:
+    """The directory was copied, so both machines have one that ends with the mark of a stop."""
+    left = region.directory_of(SHARD)
+    region.send_away(SHARD)
+    region.await_handed_over(SHARD, left)
+    shutil.copytree(left, region.directory_of(SHARD))
+    region.of(SHARD).signal(signal.SIGHUP)
+    region.of(SHARD).await_shard(SHARD)
+    ask(region, "XADD", KEY, "*", "f", "v")
+    there = region.of(SHARD)
+    region.send_away(SHARD)
+    region.await_handed_over(SHARD, there.data / "shard-001")
+    region.of(SHARD).signal(signal.SIGHUP)
+    retried(region, "has moved from here to 127.0.0.1:")
+    shutil.rmtree(left)
+    (there.data / "shard-001").rename(left)
+    region.of(SHARD).signal(signal.SIGHUP)
+    region.of(SHARD).await_shard(SHARD)
+    assert ask(region, "XLEN", KEY) == 1
+
+
+def test_one_that_was_killed_while_it_moved_moves_all_the_same(region: SplitRegion) -> None:
+    ask(region, "XADD", KEY, "*", "f", "v")
+    old, left = region.of(SHARD), region.directory_of(SHARD)
+    old.signal(signal.SIGSTOP)
+    old.kill_shard(SHARD)
+    region.send_away(SHARD)
+    old.signal(signal.SIGCONT)
+    region.await_handed_over(SHARD, left)
+    left.rename(region.directory_of(SHARD))
+    region.of(SHARD).signal(signal.SIGHUP)
+    region.of(SHARD).await_shard(SHARD)
+    assert ask(region, "XLEN", KEY) == 1
