@@ -25,6 +25,8 @@ explain.
     cold_operations  what operators do with it: start, checkpoint, transfer, audit, backup, restore
     cold_waits       its clients beside readers that wait for the disk
     slow_disk        a region on a disk that takes its time, or stalls
+    shards           shards that move between machines, are killed and restarted under load
+    shard_load       their clients, and what these were answered
     instances        instances of consumer groups of the gateway that come, stall and die
 
 Regions are started and asked by `crdtstream.processes`, as the demo does it. The package never imports anything here;

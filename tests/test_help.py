@@ -41,6 +41,7 @@ MODULES = [
     "nemesis.queues",
     "nemesis.instances",
     "nemesis.restarts",
+    "nemesis.shards",
     "nemesis.standby",
 ]
 MODULES += ["nemesis.spark_kills", "benchmarks", "benchmarks.restart_time", "benchmarks.many_starts"]

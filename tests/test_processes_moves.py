@@ -36,7 +36,12 @@ def ask(region: SplitRegion, *argv: str) -> Any:
 
 
 def client_of(region: SplitRegion) -> Any:
-    return redis.RedisCluster(host="127.0.0.1", port=region.port_of(0))
+    host, port = region.place_of(0)
+    return redis.RedisCluster(host=host, port=port)
+
+
+def place_of(region: SplitRegion) -> str:
+    return "{}:{}".format(*region.place_of(SHARD))
 
 
 def retried(region: SplitRegion, text: str) -> None:
@@ -52,13 +57,12 @@ def test_a_shard_moves_with_what_its_clients_are_at(region: SplitRegion) -> None
         client.xgroup_create(KEY, "g", "0")
         client.xreadgroup("g", "c", {KEY: ">"})
         reading = threads.submit(client.xreadgroup, "g", "d", {KEY: ">"}, None, 60_000)
-        blocked = redis.Redis(port=region.port_of(SHARD))
-        until(lambda: int(blocked.info("clients")["blocked_clients"]) == 1, "it blocks")
+        until(lambda: b"blocked_clients:1" in ask(region, "INFO", "clients"), "it blocks")
         old = region.of(SHARD)
         region.move(SHARD)
-        with pytest.raises(redis.ResponseError, match=f"15495 127.0.0.1:{region.port_of(SHARD)}"):
+        with pytest.raises(redis.ResponseError, match=f"15495 {place_of(region)}"):
             old.ask_shard(SHARD, "XLEN", KEY)
-        with pytest.raises(redis.BusyLoadingError, match=f"shard 1 has moved to 127.0.0.1:{region.port_of(SHARD)}"):
+        with pytest.raises(redis.BusyLoadingError, match=f"shard 1 has moved to {place_of(region)}: ask"):
             old.ask_shard(SHARD, "DBSIZE")
         assert client.execute_command("XADD", KEY, "IDMP", "p", "1", "*", "f", "v") == first
         second = client.xadd(KEY, {"f": "w"})
@@ -111,7 +115,7 @@ def test_what_a_shard_leaves_behind_does_not_start(region: SplitRegion) -> None:
     region.send_away(SHARD)
     region.await_handed_over(SHARD, there.data / "shard-001")
     region.of(SHARD).signal(signal.SIGHUP)
-    retried(region, "has moved from here to 127.0.0.1:")
+    retried(region, "has moved from here to 127.0.0.2:")
     shutil.rmtree(left)
     (there.data / "shard-001").rename(left)
     region.of(SHARD).signal(signal.SIGHUP)

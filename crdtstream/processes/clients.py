@@ -28,11 +28,18 @@ class _Connection(redis.Connection):
             return super()._connect()  # type: ignore[no-untyped-call]
 
 
-def client_of(port: int, timeout_s: float = DEADLINE_S, inside: Inside = nullcontext, decode: bool = False) -> Any:
+def client_of(
+    port: int,
+    timeout_s: float = DEADLINE_S,
+    inside: Inside = nullcontext,
+    decode: bool = False,
+    host: str = "localhost",
+) -> Any:
     """Return a connected client, which never repeats a request; with `decode`, replies are text."""
     pool = redis.ConnectionPool(
         connection_class=_Connection,
         inside=inside,
+        host=host,
         port=port,
         socket_timeout=timeout_s,
         retry=Retry(NoBackoff(), 0),

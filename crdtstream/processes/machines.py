@@ -1,10 +1,13 @@
-"""A region of several shards on two machines: two supervisors on loopback, with directories and ports of their own."""
+"""A region of several shards on two machines: two supervisors with directories and loopback addresses of their own, and
+the same ports.
+"""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
 
+from crdtstream.processes.ports import free_ports
 from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import until
 
@@ -16,9 +19,22 @@ class SplitRegion:
         self.number = number
         self.shards = shards
         self.name = f"region{number}"
-        self.machines = [ShardedRegion(number, directory, shards, f"{self.name}-{letter}") for letter in "ab"]
+        port, replication_port = free_ports(shards), free_ports(shards)
+        self.machines = [
+            ShardedRegion(
+                number,
+                directory,
+                shards,
+                f"{self.name}-{letter}",
+                port=port,
+                host=host,
+                replication_port=replication_port,
+            )
+            for letter, host in (("a", "127.0.0.1"), ("b", "127.0.0.2"))
+        ]
         self.where = [0] * shards
         self.peers: tuple[str, ...] = ()
+        self._settings: dict[str, object] = {}
 
     @property
     def address(self) -> str:
@@ -26,10 +42,14 @@ class SplitRegion:
         return self.machines[self.where[0]].address
 
     def start(self, *peers: str, **settings: object) -> None:
-        self.peers = peers
+        self.peers, self._settings = peers, settings
         for machine in self.machines:
             self._write(machine)
-            machine.start(config=self._settings_of(machine), **{**settings, "name": self.name})
+            self._start(machine)
+
+    def _start(self, machine: ShardedRegion) -> None:
+        host = dict.fromkeys(("bind", "replication_bind", "announce_host"), machine.host)
+        machine.start(config=self._settings_of(machine), **{**self._settings, **host, "name": self.name})
 
     def _settings_of(self, machine: ShardedRegion) -> Path:
         return machine.log_path.with_suffix(".toml")
@@ -38,7 +58,9 @@ class SplitRegion:
         """Write its settings file: which shards run there, and where the others are."""
         here = [number for number in range(self.shards) if self.of(number) is machine]
         announce = [
-            f'"{number}=127.0.0.1:{self.of(number).port}"' for number in range(self.shards) if number not in here
+            f'"{number}={self.of(number).host}:{self.of(number).port}"'
+            for number in range(self.shards)
+            if number not in here
         ]
         shard = ",".join(map(str, here)) or "none"
         peers = ", ".join(f'"{peer}"' for peer in self.peers)
@@ -49,8 +71,9 @@ class SplitRegion:
         """The machine that a shard runs on."""
         return self.machines[self.where[shard]]
 
-    def port_of(self, shard: int) -> int:
-        return self.of(shard).port + shard
+    def place_of(self, shard: int) -> tuple[str, int]:
+        """Where clients reach a shard."""
+        return self.of(shard).host, self.of(shard).port + shard
 
     def directory_of(self, shard: int) -> Path:
         return self.of(shard).data / f"shard-{shard:03d}"
@@ -58,6 +81,13 @@ class SplitRegion:
     def await_serving(self) -> None:
         for shard in range(self.shards):
             self.of(shard).await_shard(shard)
+
+    def restart(self, shard: int) -> None:
+        """Stop the machine of a shard cleanly, and start it again."""
+        machine = self.of(shard)
+        machine.terminate()
+        self._start(machine)
+        self.await_serving()
 
     # A move, in the steps of an operator
 
@@ -79,7 +109,7 @@ class SplitRegion:
         left.signal(signal.SIGHUP)
 
     def await_handed_over(self, shard: int, directory: Path) -> None:
-        wanted = f"127.0.0.1:{self.port_of(shard)} "
+        wanted = "{}:{} ".format(*self.place_of(shard))
         file = directory / "place"
 
         def is_handed_over() -> bool:

@@ -11,7 +11,7 @@ import redis
 
 from crdtstream.processes.clients import client_of, pairs
 from crdtstream.processes.launching import LOCAL, Launching
-from crdtstream.processes.ports import free_ports
+from crdtstream.processes.ports import HOST, free_ports
 from crdtstream.processes.region import RegionProcess, linked
 from crdtstream.processes.server import DOWN, SERVES, STATE_S
 from crdtstream.processes.waiting import DEADLINE_S, until
@@ -29,14 +29,17 @@ class ShardedRegion(RegionProcess):
         launcher: Launching = LOCAL,
         port: int = 0,
         bulk: bool = False,
+        host: str = HOST,
+        replication_port: int = 0,
     ) -> None:
         super().__init__(
             number,
             directory,
             name,
             launcher,
+            host,
             port=port or free_ports(shards),
-            replication_port=free_ports(shards),
+            replication_port=replication_port or free_ports(shards),
         )
         self.shards = shards
         self.bulk_port = free_ports(shards) if bulk else 0
@@ -63,7 +66,7 @@ class ShardedRegion(RegionProcess):
 
     def ask_shard(self, shard: int, *argv: str | bytes | int, timeout_s: float = DEADLINE_S) -> Any:
         """Run one command on a connection to that shard."""
-        with client_of(self.port + shard, timeout_s, self.launcher.inside) as client:
+        with client_of(self.port + shard, timeout_s, self.launcher.inside, host=self.host) as client:
             return client.execute_command(*argv)
 
     def ask_shards(self, *argv: str | bytes | int) -> list[Any]:

@@ -56,12 +56,12 @@ def read_place(disk: Disk) -> Place | None:
 def open_directory(config: Config) -> RealDisk:
     """The directory of a shard, which has to be there; a region of one shard makes its own."""
     if config.shards > 1 and not config.replace and not os.path.isdir(config.data):
-        raise ConfigError(missing(config))
+        raise missing(config)
     return RealDisk(config.data)
 
 
-def missing(config: Config) -> str:
-    return (
+def missing(config: Config) -> ConfigError:
+    return ConfigError(
         f"the directory {config.data} of shard {config.shard} is missing, or is not that of a shard: bring it here from"
         " where the shard ran; with --replace the shard starts in any case, and takes from other regions what they have"
     )
@@ -85,7 +85,7 @@ class Claim:
                 raise ConfigError(f"shard {shard} has moved to {self._address}: nothing is left to do here")
         elif not self._config.replace:
             if place is None:
-                raise ConfigError(missing(self._config))
+                raise missing(self._config)
             if place.position and place.address != self._address:
                 raise ConfigError(
                     f"shard {shard} has moved from here to {place.address}, and {self._config.data} is what it left:"

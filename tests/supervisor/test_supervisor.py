@@ -21,7 +21,8 @@ from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import of_shard
 from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
-from crdtstream.supervisor.supervisor import FAILURE, USAGE_ERROR, Supervisor, own_command
+from crdtstream.supervisor.shard import USAGE_ERROR
+from crdtstream.supervisor.supervisor import FAILURE, Supervisor, own_command
 
 # A program that does as a shard does: it says that it serves, writes the signals that it gets, and stops.
 TELL = (
