@@ -31,7 +31,7 @@ from crdtstream.connections.shards import node_id_of
 from crdtstream.observing.access import Access
 from crdtstream.protocols.hash_slots import shard_of
 from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, encoded
-from crdtstream.runtime.shard_place import ANYWHERE, Place, record_place
+from crdtstream.runtime.shard_place import ANYWHERE, DirectoryPlace, record_place
 from crdtstream.settings.config import ConfigError
 from crdtstream.settings.sharding import SHARDS_FILE, directory_of, numbers_in, numbers_of
 from crdtstream.storage.backup import (
@@ -242,7 +242,7 @@ def restore_all(rows: Sequence[ShardBackup], target: str, told: Told) -> None:
             restored = os.path.join(target, directory_of(row.shard))
             restore_one(row, restored, told)
             with closing(RealDisk(restored)) as disk:
-                record_place(disk, Place(ANYWHERE))
+                record_place(disk, DirectoryPlace(ANYWHERE))
                 disk.remove_lock()
         assert rows[0].description is not None
         write_map(rows[0].description, target)

@@ -32,25 +32,25 @@ LOSES = (
 
 
 @dataclass(frozen=True)
-class Place:
+class DirectoryPlace:
     """The address; `position` is where the log ended when the directory was handed over to it, 0 if it was not."""
 
     address: str
     position: int = 0
 
 
-def record_place(disk: Disk, place: Place) -> None:
+def record_place(disk: Disk, place: DirectoryPlace) -> None:
     disk.replace(PLACE, f"{place.address} {place.position}\n".encode())
 
 
-def read_place(disk: Disk) -> Place | None:
+def read_place(disk: Disk) -> DirectoryPlace | None:
     if PLACE not in disk.names():
         return None
     text = disk.read(PLACE, 0, BYTES_MAX).decode("utf-8", "replace")
     address, _, position = text.strip().rpartition(" ")
     if not (address and position.isdecimal() and position.isascii()):
         raise DiskFailed(errno.EIO, f"the file {PLACE} of this shard cannot be read: copy the directory again")
-    return Place(address, int(position))
+    return DirectoryPlace(address, int(position))
 
 
 def open_directory(config: Config) -> RealDisk:
@@ -101,7 +101,7 @@ class Claim:
         if self._is_here:
             self.follow(self._address)
 
-    def _require_end(self, place: Place, last_position: int, stopped: bool) -> None:
+    def _require_end(self, place: DirectoryPlace, last_position: int, stopped: bool) -> None:
         if place.address not in (self._address, ANYWHERE) and not stopped:
             raise ConfigError(
                 f"shard {self._config.shard} ran at {place.address} and was not stopped there when {self._config.data}"
@@ -115,11 +115,11 @@ class Claim:
 
     def follow(self, address: str) -> None:
         """The shard is reached at this address, and runs here."""
-        if self._place != Place(address):
-            self._place = Place(address)
+        if self._place != DirectoryPlace(address):
+            self._place = DirectoryPlace(address)
             record_place(self._disk, self._place)
 
     def hand_over(self, address: str, position: int) -> None:
         """The log has ended there, with the mark of a clean stop; only a process at this address may go on."""
-        self._place = Place(address, position)
+        self._place = DirectoryPlace(address, position)
         record_place(self._disk, self._place)

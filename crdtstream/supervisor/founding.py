@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, decoded, encoded
-from crdtstream.runtime.shard_place import PLACE, Place, record_place
+from crdtstream.runtime.shard_place import PLACE, DirectoryPlace, record_place
 from crdtstream.runtime.tls.credentials import join_address
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import (
@@ -77,7 +77,7 @@ def make_directories(config: Config, shards: RegionShards) -> None:
     """A shard starts only in a directory that is at home where it runs (runtime/shard_place.py): here they begin."""
     for number in shards.here:
         with closing(RealDisk(f"{config.data}/{directory_of(number)}")) as disk:
-            record_place(disk, Place(shards.places[number].address))
+            record_place(disk, DirectoryPlace(shards.places[number].address))
 
 
 def read_present(disk: Disk, path: str) -> RegionShards:

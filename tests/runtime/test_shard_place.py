@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from crdtstream.runtime.shard_map_file import ShardMapFile
-from crdtstream.runtime.shard_place import ANYWHERE, PLACE, Claim, Place, open_directory, read_place, record_place
+from crdtstream.runtime.shard_place import (
+    ANYWHERE,
+    PLACE,
+    Claim,
+    DirectoryPlace,
+    open_directory,
+    read_place,
+    record_place,
+)
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import of_shard
 from crdtstream.storage.disk import DiskFailed, RealDisk
@@ -57,7 +65,7 @@ def send_away(region: Config) -> None:
 
 def test_at_home_it_starts_after_a_crash_too(config: Config, disk: RealDisk) -> None:
     start(config, disk)
-    assert read_place(disk) == Place(HERE)
+    assert read_place(disk) == DirectoryPlace(HERE)
 
 
 def test_it_moves_and_only_the_new_place_may_go_on(region: Config, config: Config, disk: RealDisk) -> None:
@@ -68,51 +76,53 @@ def test_it_moves_and_only_the_new_place_may_go_on(region: Config, config: Confi
     for settings in (config, replace(config, replace=True)):
         with pytest.raises(ConfigError, match=f"shard 1 has moved to {THERE}: nothing is left to do here"):
             start(settings, disk)
-    assert read_place(disk) == Place(THERE, END)
+    assert read_place(disk) == DirectoryPlace(THERE, END)
 
 
 def test_where_it_was_handed_to_the_log_has_to_end_as_it_did(config: Config, disk: RealDisk) -> None:
-    record_place(disk, Place(HERE, END))
+    record_place(disk, DirectoryPlace(HERE, END))
     for end in (END - 1, END + 1):
         with pytest.raises(ConfigError, match=f"ends at record {end}, and shard 1 was handed over at record {END}"):
             start(config, disk, True, end)
     start(config, disk, True)
-    assert read_place(disk) == Place(HERE)
+    assert read_place(disk) == DirectoryPlace(HERE)
     start(config, disk, False, END + 9)
 
 
 def test_a_copy_needs_the_mark_of_a_stop(config: Config, disk: RealDisk) -> None:
-    record_place(disk, Place(THERE))
+    record_place(disk, DirectoryPlace(THERE))
     with pytest.raises(ConfigError, match=f"ran at {THERE} and was not stopped there when .* was copied"):
         start(config, disk, stopped=False)
     start(config, disk, stopped=True)
-    assert read_place(disk) == Place(HERE)
+    assert read_place(disk) == DirectoryPlace(HERE)
 
 
-@pytest.mark.parametrize("place", [Place(THERE, END), Place(THERE), Place(HERE, END + 1), None])
-def test_an_operator_who_knows_better_replaces(config: Config, disk: RealDisk, place: Place | None) -> None:
+@pytest.mark.parametrize(
+    "place", [DirectoryPlace(THERE, END), DirectoryPlace(THERE), DirectoryPlace(HERE, END + 1), None]
+)
+def test_an_operator_who_knows_better_replaces(config: Config, disk: RealDisk, place: DirectoryPlace | None) -> None:
     disk.delete(PLACE) if place is None else record_place(disk, place)
     start(replace(config, replace=True), disk)
-    assert read_place(disk) == Place(HERE)
+    assert read_place(disk) == DirectoryPlace(HERE)
 
 
 def test_one_that_was_to_move_and_crashed_before_starts_again(region: Config, config: Config, disk: RealDisk) -> None:
     start(config, disk)
     send_away(region)
     start(config, disk)
-    assert read_place(disk) == Place(HERE), "until it hands over"
+    assert read_place(disk) == DirectoryPlace(HERE), "until it hands over"
 
 
 def test_one_that_was_restored_starts_anywhere(config: Config, disk: RealDisk) -> None:
-    record_place(disk, Place(ANYWHERE))
+    record_place(disk, DirectoryPlace(ANYWHERE))
     start(config, disk)
-    assert read_place(disk) == Place(HERE)
+    assert read_place(disk) == DirectoryPlace(HERE)
 
 
 def test_it_follows_its_address(config: Config, disk: RealDisk) -> None:
     made = start(config, disk)
     made.follow(THERE)
-    assert read_place(disk) == Place(THERE)
+    assert read_place(disk) == DirectoryPlace(THERE)
 
 
 def test_a_directory_that_is_not_there_is_not_made(config: Config, disk: RealDisk) -> None:
