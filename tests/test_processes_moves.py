@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from crdtstream.processes.machines import SplitRegion
-from crdtstream.processes.waiting import until
+from crdtstream.processes.waiting import DEADLINE_S, until
 
 SHARD = 1
 # A key of shard 1, and one of shard 0.
@@ -37,7 +37,8 @@ def ask(region: SplitRegion, *argv: str) -> Any:
 
 def client_of(region: SplitRegion) -> Any:
     host, port = region.place_of(0)
-    return redis.RedisCluster(host=host, port=port)
+    # Longer than a reader blocks and a shard is held here, whatever the default of redis-py is.
+    return redis.RedisCluster(host=host, port=port, socket_timeout=2 * DEADLINE_S)
 
 
 def place_of(region: SplitRegion) -> str:
