@@ -189,5 +189,7 @@ def leave_all(settings: AdminSettings) -> ShardAnswers:
 def left_before(settings: AdminSettings, answers: ShardAnswers) -> ShardAnswers:
     """The shards that do not answer because they have left, as their counterparts know."""
     own = settings.first.named.region
-    gone = [shard for region, shard in settings.everywhere.gone if region == own]
-    return {shard: done(answers[shard], "left before") for shard in gone if answers[shard].unreachable}
+    gone = {shard for region, shard in settings.everywhere.gone if region == own}
+    return {
+        shard: done(answer, "left before") for shard, answer in answers.items() if answer.unreachable and shard in gone
+    }
