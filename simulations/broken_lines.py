@@ -253,7 +253,8 @@ MUTATIONS = (
         "core/streams/stream.py",
         "        for holder, meta in self._expiring.items():\n            meta.void_expiry(context.get(holder))\n",
         "",
-        "hidden key",
+        "longest expiry",
+        alone=True,
     ),
     Mutation(
         "an add to an expired key keeps what was there",
