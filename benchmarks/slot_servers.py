@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import count, islice
 
 from benchmarks.servers import EVERYSEC, START_S, Redis, cpu_s_of
-from crdtstream.connections.shards import slot_ranges
 from crdtstream.processes.ports import HOST
 from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import until
-from crdtstream.protocols.hash_slots import hash_slot_of
+from crdtstream.protocols.hash_slots import hash_slot_of, slot_ranges
 
 CLUSTER_MODE: dict[str, object] = {"cluster_enabled": "yes", "cluster_config_file": "nodes.conf"}
 

@@ -43,6 +43,11 @@ class TableArchiver:
         table = self.table.table()
         return -1 if table is None else table.version()
 
+    def files(self) -> list[str]:
+        """The files that count."""
+        table = self.table.table()
+        return [] if table is None else table.file_uris()
+
     def await_commit(self) -> None:
         """Wait until it has committed a batch from now on; the first commit of a table makes it, empty."""
         beyond = max(self.version(), 0)

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from crdtstream.admin import backing_up, comparison, output, standing
+from crdtstream.admin import backups, comparison, output, standing
 from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
 from crdtstream.migration import app as migration
 from crdtstream.settings.table import KNOWN, SWITCH, Known
@@ -74,9 +74,9 @@ def exit_codes() -> str:
         ("admin status", standing.FAILING, "a region does not answer, a link is down, or digests differ"),
         ("admin", output.REFUSED, "wrong usage, or a change was refused"),
         ("admin", comparison.UNREACHABLE, "a region did not answer"),
-        ("backup, restore", backing_up.NOT_WHOLE, "the backup is not whole, or a stream of it did not come back whole"),
-        ("backup, restore", backing_up.REFUSED, "wrong usage, or the region or the target refused"),
-        ("backup, restore", backing_up.NO_ANSWER, "the region did not answer"),
+        ("backup, restore", backups.NOT_WHOLE, "the backup is not whole, or a stream of it did not come back whole"),
+        ("backup, restore", backups.REFUSED, "wrong usage, or the region or the target refused"),
+        ("backup, restore", backups.NO_ANSWER, "the region did not answer"),
         ("import, export", migration.INCOMPLETE, "not everything was copied"),
         ("import, export", migration.WRONG_USAGE, "wrong usage"),
         ("spark", spark.DIVERGED, "`audit` found a difference"),

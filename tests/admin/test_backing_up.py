@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from crdtstream.admin.backing_up import NO_ANSWER, NOT_WHOLE, REFUSED
+from crdtstream.admin.backups import NO_ANSWER, NOT_WHOLE, REFUSED
 from crdtstream.cli.app import app
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import CLUSTER, RegionProcess, regions_in
