@@ -32,6 +32,8 @@ import pyarrow.parquet as parquet
 STAGING = "_staging"
 JOURNAL = "_journal"
 PUBLISHED = "_published.json"
+# Of a table, whose files are not these.
+DELTA_LOG = "_delta_log"
 # A task of a query that was stopped goes on writing until its executor hears of that.
 REMOVALS = 20
 REMOVAL_PAUSE_S = 0.5
@@ -62,7 +64,7 @@ class Published:
 
 
 class ForeignQuery(Exception):
-    """The directory was written by another query."""
+    """The directory was written by another query, or is an archive of another kind."""
 
 
 class Dataset:
@@ -76,7 +78,11 @@ class Dataset:
         self.uri = directory.rstrip("/")
 
     def recover(self) -> None:
-        """Finish interrupted merges, and remove what a killed job had staged. Call it before writing."""
+        """Finish interrupted merges, and remove what a killed job had staged. Call it before writing. Raises
+        ForeignQuery for a table.
+        """
+        if self._exists(self._absolute(DELTA_LOG)):
+            raise ForeignQuery(f"{self.uri} is a Delta table: add --table delta, or give another directory for files")
         self._files.create_dir(self.root, recursive=True)
         for journal in self._list(JOURNAL):
             self._finish(journal.path)

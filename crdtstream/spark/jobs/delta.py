@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.fs as filesystems
 import pyarrow.parquet as parquet
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
-from crdtstream.spark.jobs.dataset import Published
+from crdtstream.spark.ack import files_of
+from crdtstream.spark.jobs.dataset import PUBLISHED, ForeignQuery, Published
 from crdtstream.spark.offsets import Positions, from_json, parse_origin, to_json
 
 PARTITIONED_BY: Final = ["stream", "date"]
@@ -46,10 +47,7 @@ class DeltaArchive:
     def __init__(self, uri: str, storage: Mapping[str, str] | None = None) -> None:
         self.uri = uri.rstrip("/")
         self._storage = dict(storage or {})
-        if "://" in uri:
-            self._files, self._root = filesystems.FileSystem.from_uri(self.uri)
-        else:
-            self._files, self._root = filesystems.LocalFileSystem(), self.uri
+        self._files, self._root = files_of(self.uri)
 
     def table(self) -> DeltaTable | None:
         """The table as it is now; None if there is none yet."""
@@ -68,7 +66,7 @@ class DeltaArchive:
                 if not added:
                     return table
                 table.alter.add_columns(Schema.from_arrow(pa.schema(added)).fields)
-        except DeltaError as error:
+        except CommitFailedError as error:
             raise conflict(self.uri) from error
         opened = self.table()
         assert opened is not None, f"{self.uri} is a table now"
@@ -79,10 +77,16 @@ class DeltaArchive:
         DeltaTable.create(
             self.uri,
             schema,
+            mode="ignore",
             partition_by=PARTITIONED_BY,
             storage_options=self._storage,
             commit_properties=carrying({}),
         )
+
+    def refuse_files(self) -> None:
+        """Raise ForeignQuery if the directory is an archive of files."""
+        if self._files.get_file_info(f"{self._root}/{PUBLISHED}").type != filesystems.FileType.NotFound:
+            raise ForeignQuery(f"{self.uri} is an archive of Parquet files: give another directory for a table")
 
     def new_attempt(self) -> str:
         """The URI of a directory for the files of one attempt."""
@@ -131,12 +135,15 @@ class DeltaArchive:
         return int(done["num_target_rows_deleted"])
 
     def compact(self) -> int:
-        """Merge small files of a partition; return how many are gone. Raises TableConflict."""
+        """Merge small files of a partition; return how many are gone. Raises TableConflict.
+
+        The commit says no vector: it is made also if another writer was faster, and must not take that one's back.
+        """
         table = self.table()
         if table is None:
             return 0
         try:
-            done = table.optimize.compact(commit_properties=carrying(through(table)))
+            done = table.optimize.compact()
         except CommitFailedError as error:
             raise conflict(self.uri) from error
         return int(done["numFilesRemoved"])

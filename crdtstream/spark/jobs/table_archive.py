@@ -57,6 +57,7 @@ class TableArchive:
 
         An existing table is continued where it ends, whatever `startingOffsets` says now.
         """
+        self._table.refuse_files()
         self._spark.conf.set(*TIMES)
         table = self._table.table()
         options = self._options

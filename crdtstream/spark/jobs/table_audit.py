@@ -9,20 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.fs as filesystems
 import pyarrow.parquet as parquet
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from crdtstream.spark.ack import files_of
 from crdtstream.spark.jobs.audit import PLACE, SHOWN_MAX, text_of_entry
 from crdtstream.spark.jobs.audited_regions import AuditError
 from crdtstream.spark.jobs.delta import DeltaArchive, through
-from crdtstream.spark.offsets import Positions, origin_text, stream_bytes
+from crdtstream.spark.offsets import Positions, origin_text, stream_bytes, to_json
 
 COMPARED: Final = (
     "stream string, origin string, seq bigint, id string, fields array<struct<field: binary, value: binary>>"
@@ -103,10 +103,17 @@ def compared(spark: SparkSession, options: Mapping[str, str], table: DeltaTable)
 def in_regions(spark: SparkSession, options: Mapping[str, str], held: Positions) -> DataFrame:
     """The entries of the merged streams up to this vector."""
     chosen = {
-        name: value for name, value in options.items() if name.lower() not in ("streamspattern", "startingoffsets")
+        name: value
+        for name, value in options.items()
+        if name.lower() not in ("streams", "streamspattern", "startingoffsets")
     }
-    # A trim is what the comparison finds.
-    chosen |= {"streams": json.dumps(sorted(held)), "failOnDataLoss": "false", "failOnMissingStream": "false"}
+    # A trim is what the comparison finds. An end that no region has reached fails, instead of looking like a removal.
+    chosen |= {
+        "streams": json.dumps(sorted(held)),
+        "endingOffsets": json.dumps(to_json(held)),
+        "failOnDataLoss": "false",
+        "failOnMissingStream": "false",
+    }
     bounds = f.broadcast(bounds_of(spark, held))
     if not held:
         return spark.createDataFrame([], COMPARED)
@@ -148,16 +155,10 @@ def read_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read what is compared of each file; a file that was merged has no column for what it is partitioned by."""
     for batch in batches:
         for row in batch.to_pylist():
-            files, path = located(row["uri"])
+            files, path = files_of(row["uri"])
             for part in parquet.ParquetFile(path, filesystem=files).iter_batches(
                 columns=["origin", "seq", "id", "fields"]
             ):
-                names = pa.array([row["stream"]] * part.num_rows, pa.string())
+                # Delta knows no empty text among the values that tables are partitioned by.
+                names = pa.array([row["stream"] or ""] * part.num_rows, pa.string())
                 yield pa.RecordBatch.from_arrays([names, *part.columns], ["stream", *part.schema.names])
-
-
-def located(uri: str) -> tuple[Any, str]:
-    if "://" not in uri:
-        return filesystems.LocalFileSystem(), uri
-    files, path = filesystems.FileSystem.from_uri(uri)
-    return files, path

@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
-from crdtstream.spark.jobs.dataset import Published
+from crdtstream.spark.jobs.archive import archive as archive_files
+from crdtstream.spark.jobs.dataset import ForeignQuery, Published
 from crdtstream.spark.jobs.delta import DeltaArchive, TableConflict, highest, through
 from crdtstream.spark.jobs.table_archive import TableArchive, TableGap
 from crdtstream.spark.offsets import Positions
@@ -154,6 +155,33 @@ def test_of_two_writers_the_slower_one_says_so_and_goes_on_behind_the_other(
     filled(regions, 1)
     assert archive(spark, regions, slow) == 4
     assert found(slow) == held(regions)
+
+
+def test_a_merge_of_files_takes_back_no_vector(
+    spark: Any, regions: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, fast = DeltaArchive(str(tmp_path / "delta")), DeltaArchive(str(tmp_path / "delta"))
+    for _ in range(2):
+        filled(regions)
+        archive(spark, regions, fast)
+    job = TableArchive(spark, source(regions), fast)
+    read = slow.table()
+    filled(regions, 1)
+    job.start().awaitTermination()
+    with monkeypatch.context() as patched:
+        patched.setattr(slow, "table", lambda: read)
+        slow.compact()
+    assert (found(fast), vector_of(fast)) == (held(regions), vector(regions))
+
+
+def test_a_directory_of_the_other_kind_is_refused(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions, 1)
+    archive(spark, regions, DeltaArchive(str(tmp_path / "delta")))
+    with pytest.raises(ForeignQuery, match="is a Delta table: add --table delta"):
+        archive_files(spark, source(regions), str(tmp_path / "delta"))
+    archive_files(spark, source(regions), str(tmp_path / "files"))
+    with pytest.raises(ForeignQuery, match="is an archive of Parquet files"):
+        archive(spark, regions, DeltaArchive(str(tmp_path / "files")))
 
 
 def test_a_table_that_was_restored_is_not_continued_with_a_gap(spark: Any, regions: Regions, tmp_path: Path) -> None:

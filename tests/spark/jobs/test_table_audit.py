@@ -73,6 +73,17 @@ def test_what_was_removed_is_kept_or_deleted(spark: Any, regions: Regions, tmp_p
     assert audited(spark, regions, deletes, keep_removed=False) == TableAudited(23, 0, [])
 
 
+def test_what_no_region_has_reached_is_no_removal(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions)
+    archive = archived(spark, regions, tmp_path / "delta", keep_removed=False)
+    regions[1].stop()
+    regions[2].applied[regions[1].origin] -= 3
+    with pytest.raises(Exception, match="Stranded"):
+        archived(spark, regions, tmp_path / "delta", keep_removed=False)
+    read = archive.table()
+    assert read is not None and read.to_pyarrow_table().num_rows == 20
+
+
 def test_a_directory_without_a_table_is_named(spark: Any, regions: Regions, tmp_path: Path) -> None:
     with pytest.raises(AuditError, match="there is no table at"):
         audited(spark, regions, DeltaArchive(str(tmp_path / "none")))
