@@ -13,7 +13,9 @@ import pytest
 import redis
 
 from crdtstream.processes.machines import SplitRegion
+from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import DEADLINE_S, until
+from crdtstream.runtime.shard_place import DIRECTORY_REFUSED
 
 SHARD = 1
 # A key of shard 1, and one of shard 0.
@@ -116,7 +118,7 @@ def test_what_a_shard_leaves_behind_does_not_start(region: SplitRegion) -> None:
     region.send_away(SHARD)
     region.await_handed_over(SHARD, there.data / "shard-001")
     region.of(SHARD).signal(signal.SIGHUP)
-    retried(region, "has moved from here to 127.0.0.2:")
+    retried(region, "was handed over to 127.0.0.2:")
     shutil.rmtree(left)
     (there.data / "shard-001").rename(left)
     region.of(SHARD).signal(signal.SIGHUP)
@@ -136,3 +138,19 @@ def test_one_that_was_killed_while_it_moved_moves_all_the_same(region: SplitRegi
     region.of(SHARD).signal(signal.SIGHUP)
     region.of(SHARD).await_shard(SHARD)
     assert ask(region, "XLEN", KEY) == 1
+
+
+def test_a_machine_that_starts_before_a_directory_was_brought_serves_its_others(tmp_path: Path) -> None:
+    """The others serve meanwhile, and the shard starts once its directory is there."""
+    with ShardedRegion(1, tmp_path, 2) as machine:
+        machine.start()
+        machine.await_serving()
+        machine.stop()
+        directory = machine.data / "shard-001"
+        directory.rename(tmp_path / "elsewhere")
+        machine.start()
+        reason = f"it ended with exit code {DIRECTORY_REFUSED}: its log says why"
+        until(lambda: reason in machine.log(), machine.log)
+        machine.await_shard(0)
+        (tmp_path / "elsewhere").rename(directory)
+        machine.await_serving()

@@ -30,7 +30,7 @@ from crdtstream.admin.taking import ShardServer, request_backup
 from crdtstream.connections.shards import node_id_of
 from crdtstream.observing.access import Access
 from crdtstream.protocols.hash_slots import shard_of
-from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, encoded
+from crdtstream.runtime.shard_map_file import UNKNOWN_PLACE, RegionShards, encoded
 from crdtstream.runtime.shard_place import ANYWHERE, DirectoryPlace, record_place
 from crdtstream.settings.config import ConfigError
 from crdtstream.settings.sharding import SHARDS_FILE, directory_of, numbers_in, numbers_of
@@ -49,8 +49,8 @@ AT_ONCE_MAX = 16
 UNFINISHED = ".unfinished-"
 TAKEN, KEPT, WHOLE, RESTORED = "taken", "kept", "whole", "restored"
 MISSING, ELSEWHERE, FAILED = "missing", "elsewhere", "failed"
-# Where a shard is reached is a setting; the supervisor writes it into the map at its start.
-UNKNOWN_PLACE = ShardPlace("", 0, 0, "")
+# A shard refuses to take a backup because of one that is whole.
+HOLDS_BACKUP = "is not empty, it holds a backup:"
 
 
 @dataclass
@@ -129,7 +129,7 @@ def take_all(
 def take_one(row: ShardBackup, server: ShardServer, access: Access) -> None:
     if row.state == TAKEN:
         remove_unfinished(row.directory)
-        row.directory = request_backup(server.address, access, row.directory)
+        row.directory = request_or_find(row, server, access)
     if not os.path.isdir(row.directory):
         above = os.path.dirname(row.directory)
         raise BackupElsewhere(
@@ -143,6 +143,16 @@ def take_one(row: ShardBackup, server: ShardServer, access: Access) -> None:
             " directory"
         )
     row.description = found
+
+
+def request_or_find(row: ShardBackup, server: ShardServer, access: Access) -> str:
+    """The directory of the backup; one that an earlier command had taken on another machine is kept."""
+    try:
+        return request_backup(server.address, access, row.directory)
+    except BackupRefusal as refusal:
+        if HOLDS_BACKUP in str(refusal) and not os.path.isdir(row.directory):
+            return row.directory
+        raise
 
 
 def remove_unfinished(directory: str) -> None:

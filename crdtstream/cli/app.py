@@ -33,6 +33,7 @@ from crdtstream.runtime.logs.logging import configure_logging
 from crdtstream.runtime.loop import Loop
 from crdtstream.runtime.ports import GatewayPort
 from crdtstream.runtime.redis.resp_server import RespServer
+from crdtstream.runtime.shard_place import DIRECTORY_REFUSED, DirectoryRefused
 from crdtstream.runtime.traces.settings import open_tracing
 from crdtstream.runtime.turns import RegionFailed
 from crdtstream.settings.config import CONSOLE, Config, ConfigError
@@ -206,7 +207,7 @@ def run_region(config: Config, load: Callable[[], Config] | None) -> None:
                 loop = Loop(with_secrets(config), make_port, gateway_maker(config), reread, tracing)
                 uvloop.run(run_until_signal(loop))
         except ConfigError as error:
-            end(str(error), USAGE_ERROR)
+            end(str(error), DIRECTORY_REFUSED if isinstance(error, DirectoryRefused) else USAGE_ERROR)
         except (LogError, DiskError, FormatUnknown, RegionFailed, TransportError, OSError) as error:
             end(str(error), FAILURE)
 

@@ -21,6 +21,10 @@ from crdtstream.storage.disk import DiskFailed
 
 FORMAT = 1
 LOOPBACK = "127.0.0.1"
+PUT_BACK = (
+    "put it back from a copy, from another machine of this region, or from a restore of a backup into another"
+    " directory: the supervisor corrects what differs"
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,10 @@ class ShardPlace:
         return join_address(self.host, self.port or self.tls_port)
 
 
+# Of a restored shard: the supervisor writes it into the map at its start, because it is a setting.
+UNKNOWN_PLACE = ShardPlace("", 0, 0, "")
+
+
 @dataclass(frozen=True)
 class RegionShards:
     """The content of the file: all shards, in the order of their numbers, as the region was founded, and the numbers of
@@ -51,6 +59,11 @@ class RegionShards:
     epoch: int
     places: tuple[ShardPlace, ...]
     here: tuple[int, ...]
+
+    @property
+    def is_restored(self) -> bool:
+        """No supervisor has started with it since it was restored."""
+        return all(place == UNKNOWN_PLACE for place in self.places)
 
     def map_for(self, own: int, away: bool) -> ShardMap:
         addresses = [ShardAddress(place.host, place.port, place.tls_port) for place in self.places]
@@ -75,11 +88,7 @@ def decoded(data: bytes, path: str) -> RegionShards:
     try:
         return checked(json.loads(data))
     except (ValueError, KeyError, TypeError) as error:
-        text = (
-            f"{path} cannot be read: {error}; put it back from a backup, or from another machine of this region, where"
-            " it is the same"
-        )
-        raise DiskFailed(errno.EIO, text) from error
+        raise DiskFailed(errno.EIO, f"{path} cannot be read: {error}; {PUT_BACK}") from error
 
 
 def checked(content: dict[str, Any]) -> RegionShards:

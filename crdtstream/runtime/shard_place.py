@@ -9,7 +9,8 @@ a start needs no knowledge of other machines:
     it names no address              it starts: it was restored from a backup
     there is no file                 it does not start: an empty directory would be a shard without its data
 
-With `replace` it starts in any case.
+With `replace` it starts in any case. A process that may not start ends with an exit code of its own, because that is no
+fault of the settings: the supervisor tries again, and the directory may be brought meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.storage.disk import Disk, DiskFailed, RealDisk
 
+# The exit code of a process whose directory is refused.
+DIRECTORY_REFUSED = 3
 PLACE = "place"
 ANYWHERE = "anywhere"
 BYTES_MAX = 1024
@@ -29,6 +32,10 @@ LOSES = (
     "with --replace it starts all the same: what was acknowledged elsewhere and is not in this directory is lost unless"
     " other regions have it, and groups may deliver entries twice"
 )
+
+
+class DirectoryRefused(ConfigError):
+    """The shard is to run here, and its directory is not the one to start with; the text says what to bring."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +61,19 @@ def read_place(disk: Disk) -> DirectoryPlace | None:
 
 
 def open_directory(config: Config) -> RealDisk:
-    """The directory of a shard, which has to be there; a region of one shard makes its own."""
+    """The directory of a shard, which has to be there; a region of one shard makes its own. Raises ConfigError."""
     if config.shards > 1 and not config.replace and not os.path.isdir(config.data):
-        raise missing(config)
+        shards = ShardMapFile(config)
+        raise missing(config) if shards.is_here else moved(config, shards.place.address)
     return RealDisk(config.data)
 
 
-def missing(config: Config) -> ConfigError:
-    return ConfigError(
+def moved(config: Config, address: str) -> ConfigError:
+    return ConfigError(f"shard {config.shard} has moved to {address}: nothing is left to do here")
+
+
+def missing(config: Config) -> DirectoryRefused:
+    return DirectoryRefused(
         f"the directory {config.data} of shard {config.shard} is missing, or is not that of a shard: bring it here from"
         " where the shard ran; with --replace the shard starts in any case, and takes from other regions what they have"
     )
@@ -82,14 +94,15 @@ class Claim:
         place, shard = self._place, self._config.shard
         if not self._is_here:
             if place is None or place.position:
-                raise ConfigError(f"shard {shard} has moved to {self._address}: nothing is left to do here")
+                raise moved(self._config, self._address)
         elif not self._config.replace:
             if place is None:
                 raise missing(self._config)
             if place.position and place.address != self._address:
-                raise ConfigError(
-                    f"shard {shard} has moved from here to {place.address}, and {self._config.data} is what it left:"
-                    f" bring back what that machine has, after the shard was stopped there; {LOSES}"
+                raise DirectoryRefused(
+                    f"shard {shard} was handed over to {place.address}, and this machine has it at {self._address}: if"
+                    " that is this machine, give it as --announce-host; otherwise bring back what that machine has,"
+                    f" because {self._config.data} is what the shard left; {LOSES}"
                 )
 
     def confirm(self, last_position: int, stopped: bool) -> None:
@@ -103,12 +116,12 @@ class Claim:
 
     def _require_end(self, place: DirectoryPlace, last_position: int, stopped: bool) -> None:
         if place.address not in (self._address, ANYWHERE) and not stopped:
-            raise ConfigError(
+            raise DirectoryRefused(
                 f"shard {self._config.shard} ran at {place.address} and was not stopped there when {self._config.data}"
                 f" was copied: start it there again and move it, or copy it after a stop; {LOSES}"
             )
         if place.position not in (0, last_position):
-            raise ConfigError(
+            raise DirectoryRefused(
                 f"the log in {self._config.data} ends at record {last_position}, and shard {self._config.shard} was"
                 f" handed over at record {place.position}: wait for the copy to end, or copy it again; {LOSES}"
             )

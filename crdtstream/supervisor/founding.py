@@ -11,8 +11,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from crdtstream.runtime.shard_map_file import RegionShards, ShardPlace, decoded, encoded
-from crdtstream.runtime.shard_place import PLACE, DirectoryPlace, record_place
+from crdtstream.runtime.shard_map_file import PUT_BACK, RegionShards, ShardPlace, decoded, encoded
+from crdtstream.runtime.shard_place import ANYWHERE, PLACE, DirectoryPlace, read_place, record_place
 from crdtstream.runtime.tls.credentials import join_address
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import (
@@ -68,6 +68,8 @@ def found_or_follow(config: Config, disk: Disk) -> tuple[RegionShards, bool]:
         return shards, False
     if present is None:
         make_directories(config, shards)
+    elif present.is_restored:
+        send_others_away(config, shards, disk.names())
     shards = replace(shards, epoch=epoch + 1)
     disk.replace(SHARDS_FILE, encoded(shards))
     return shards, True
@@ -78,6 +80,16 @@ def make_directories(config: Config, shards: RegionShards) -> None:
     for number in shards.here:
         with closing(RealDisk(f"{config.data}/{directory_of(number)}")) as disk:
             record_place(disk, DirectoryPlace(shards.places[number].address))
+
+
+def send_others_away(config: Config, shards: RegionShards, names: list[str]) -> None:
+    """A restored directory starts anywhere. One of a shard that runs elsewhere would start when the shard moves here,
+    long after the backup: it becomes a copy of what runs there.
+    """
+    for number in set(numbers_in(names)).difference(shards.here):
+        with closing(RealDisk(f"{config.data}/{directory_of(number)}")) as disk:
+            if read_place(disk) == DirectoryPlace(ANYWHERE):
+                record_place(disk, DirectoryPlace(shards.places[number].address))
 
 
 def read_present(disk: Disk, path: str) -> RegionShards:
@@ -95,8 +107,7 @@ def refuse_unfit(config: Config, present: RegionShards | None, names: list[str])
     elif any(was_used(Path(config.data) / directory_of(number)) for number in numbers_in(names)):
         raise ConfigError(
             f"the data directory {config.data} holds shards, and no {SHARDS_FILE}: if a restore did not end, remove the"
-            " directory and restore again; otherwise put the file back from another machine of this region, where it"
-            " is the same"
+            f" directory and restore again; otherwise {PUT_BACK}"
         )
 
 

@@ -6,7 +6,7 @@
 
 It ends once all of its shards have ended; one that has none goes on until it is told to stop. A shard with wrong
 settings ends all of them, unless they have served before: then it is started again like any other that fails, because
-the others serve.
+the others serve. So is one whose directory is refused (runtime/shard_place.py): it is brought while the others serve.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ import typer
 from crdtstream.admin import backups, comparison, output, standing
 from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
 from crdtstream.migration import app as migration
+from crdtstream.runtime.shard_place import DIRECTORY_REFUSED
 from crdtstream.settings.table import KNOWN, SWITCH, Known
 from crdtstream.spark import app as spark
 
@@ -70,6 +71,7 @@ def exit_codes() -> str:
         ("all", 0, "done; `admin`: all regions answered alike"),
         ("serve", FAILURE, "the region failed or could not start; with `--check`: something is wrong"),
         ("serve", USAGE_ERROR, "a setting is wrong"),
+        ("serve", DIRECTORY_REFUSED, "one process of several: the directory of its shard is not here yet"),
         ("admin", comparison.DIFFER, "the regions answered differently"),
         ("admin status", standing.FAILING, "a region does not answer, a link is down, or digests differ"),
         ("admin", output.REFUSED, "wrong usage, or a change was refused"),

@@ -16,7 +16,9 @@ from typer.testing import CliRunner, Result
 
 from crdtstream.admin import shard_backups
 from crdtstream.admin.backups import NO_ANSWER, NOT_WHOLE, REFUSED, BackupRefusal
+from crdtstream.admin.taking import request_backup
 from crdtstream.cli.app import app
+from crdtstream.observing.access import Access
 from crdtstream.processes.clients import client_of
 from crdtstream.processes.region import CLUSTER, RegionProcess
 from crdtstream.processes.sharded import ShardedRegion
@@ -218,6 +220,22 @@ def test_what_lies_on_another_machine_is_named(
     assert not json.loads(result.stdout)["next"], "a shard elsewhere would refuse to write there again"
     assert "wrote /elsewhere/shard-001, which this machine does not have" in result.stderr
     assert "run crdtstream backup --verify /elsewhere --shard 1 there" in result.stderr
+
+
+def test_a_backup_that_another_machine_has_is_kept(
+    backups: Backups, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command is repeated after another shard has failed: what it says of this one is the same."""
+    there = backups.directory.parent / "there"
+
+    def on_another_machine(node: str, access: Access, directory: str) -> str:
+        request_backup(node, access, str(there / os.path.basename(directory)))
+        return directory
+
+    monkeypatch.setattr(shard_backups, "request_backup", on_another_machine)
+    first, again = [back_up(backups.region, tmp_path / "other", "--shard", "1") for _ in range(2)]
+    assert states(again) == {1: "elsewhere"} and again.exit_code == NO_ANSWER, again.stderr
+    assert again.stdout == first.stdout and again.stderr == first.stderr
 
 
 def test_one_that_is_still_at_work_fails_when_its_files_are_removed(tmp_path: Path) -> None:

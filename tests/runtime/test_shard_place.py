@@ -15,6 +15,7 @@ from crdtstream.runtime.shard_place import (
     PLACE,
     Claim,
     DirectoryPlace,
+    DirectoryRefused,
     open_directory,
     read_place,
     record_place,
@@ -70,19 +71,20 @@ def test_at_home_it_starts_after_a_crash_too(config: Config, disk: RealDisk) -> 
 
 def test_it_moves_and_only_the_new_place_may_go_on(region: Config, config: Config, disk: RealDisk) -> None:
     start(config, disk).hand_over(THERE, END)
-    with pytest.raises(ConfigError, match=f"has moved from here to {THERE}, and .* is what it left: bring back"):
+    with pytest.raises(DirectoryRefused, match=f"handed over to {THERE}, and this machine has it at {HERE}: if"):
         start(config, disk, stopped=True)
     send_away(region)
     for settings in (config, replace(config, replace=True)):
-        with pytest.raises(ConfigError, match=f"shard 1 has moved to {THERE}: nothing is left to do here"):
+        with pytest.raises(ConfigError, match=f"shard 1 has moved to {THERE}: nothing is left to do here") as refused:
             start(settings, disk)
+        assert refused.type is ConfigError, "nothing that is brought here would be right"
     assert read_place(disk) == DirectoryPlace(THERE, END)
 
 
 def test_where_it_was_handed_to_the_log_has_to_end_as_it_did(config: Config, disk: RealDisk) -> None:
     record_place(disk, DirectoryPlace(HERE, END))
     for end in (END - 1, END + 1):
-        with pytest.raises(ConfigError, match=f"ends at record {end}, and shard 1 was handed over at record {END}"):
+        with pytest.raises(DirectoryRefused, match=f"ends at record {end}, and shard 1 was handed over at .* {END}"):
             start(config, disk, True, end)
     start(config, disk, True)
     assert read_place(disk) == DirectoryPlace(HERE)
@@ -91,7 +93,7 @@ def test_where_it_was_handed_to_the_log_has_to_end_as_it_did(config: Config, dis
 
 def test_a_copy_needs_the_mark_of_a_stop(config: Config, disk: RealDisk) -> None:
     record_place(disk, DirectoryPlace(THERE))
-    with pytest.raises(ConfigError, match=f"ran at {THERE} and was not stopped there when .* was copied"):
+    with pytest.raises(DirectoryRefused, match=f"ran at {THERE} and was not stopped there when .* was copied"):
         start(config, disk, stopped=False)
     start(config, disk, stopped=True)
     assert read_place(disk) == DirectoryPlace(HERE)
@@ -125,12 +127,20 @@ def test_it_follows_its_address(config: Config, disk: RealDisk) -> None:
     assert read_place(disk) == DirectoryPlace(THERE)
 
 
+def test_one_that_moved_with_its_directory_is_not_awaited(region: Config, config: Config) -> None:
+    send_away(region)
+    Path(config.data).rename(f"{config.data}-moved")
+    with pytest.raises(ConfigError, match=f"shard 1 has moved to {THERE}: nothing is left to do here") as refused:
+        open_directory(config)
+    assert refused.type is ConfigError
+
+
 def test_a_directory_that_is_not_there_is_not_made(config: Config, disk: RealDisk) -> None:
     disk.delete(PLACE)
-    with pytest.raises(ConfigError, match="is missing, or is not that of a shard: bring it here from where"):
+    with pytest.raises(DirectoryRefused, match="is missing, or is not that of a shard: bring it here from where"):
         start(config, disk)
     away = replace(config, data=f"{config.data}-away")
-    with pytest.raises(ConfigError, match="shard-001-away of shard 1 is missing"):
+    with pytest.raises(DirectoryRefused, match="shard-001-away of shard 1 is missing"):
         open_directory(away)
     assert not Path(away.data).exists()
     open_directory(replace(away, replace=True)).close()

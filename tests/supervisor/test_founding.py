@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.runtime.shard_map_file import RegionShards, ShardMapFile, encoded
+from crdtstream.runtime.shard_map_file import UNKNOWN_PLACE, RegionShards, ShardMapFile, encoded
+from crdtstream.runtime.shard_place import ANYWHERE, DirectoryPlace, record_place
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import SHARDS_FILE, of_shard
 from crdtstream.storage.disk import DiskError, RealDisk
@@ -102,6 +103,35 @@ def test_shards_without_their_map_are_refused(config: Config, disk: RealDisk) ->
         found_or_follow(config, disk)
 
 
+def test_a_lost_map_comes_back_from_another_machine(config: Config, disk: RealDisk, tmp_path: Path) -> None:
+    """It says which shards run there; here the supervisor corrects that."""
+    other = replace(config, data=str(tmp_path / "other"), shard="0-1", announce=("2-3=b:7000",))
+    here = replace(config, shard="2-3", announce=("0-1=a:7000",), announce_host="b")
+    with closing(RealDisk(other.data)) as away:
+        there, _ = found_or_follow(other, away)
+        founded, _ = found_or_follow(here, disk)
+        disk.replace(SHARDS_FILE, encoded(there))
+    assert found_or_follow(here, disk) == (replace(founded, epoch=2), True)
+
+
+def test_what_was_restored_of_shards_elsewhere_becomes_a_copy(config: Config, disk: RealDisk) -> None:
+    """It would start with the state of the backup when the shard moves here, long after."""
+    disk.replace(SHARDS_FILE, encoded(RegionShards("c", 1, 3, (UNKNOWN_PLACE,) * 4, ())))
+    directories = [Path(config.data) / f"shard-{number:03d}" for number in range(4)]
+    for number, directory in enumerate(directories):
+        with closing(RealDisk(str(directory))) as shard:
+            record_place(shard, DirectoryPlace("b:9", 17) if number == 3 else DirectoryPlace(ANYWHERE))
+    some = replace(config, shard="0-1", announce=("2-3=b:7000",))
+    found_or_follow(some, disk)
+    found_or_follow(replace(some, shard="0", announce=("1-3=b:7000",)), disk)
+    assert [(directory / "place").read_text() for directory in directories] == [
+        f"{ANYWHERE} 0\n",
+        f"{ANYWHERE} 0\n",
+        "b:7002 0\n",
+        "b:9 17\n",
+    ]
+
+
 def test_a_founding_makes_the_directories_of_this_machine(config: Config, disk: RealDisk) -> None:
     some = replace(config, shard="1-2", announce=("0=a:7000", "3=a:7000"))
     shards, _ = found_or_follow(some, disk)
@@ -150,7 +180,7 @@ def test_a_region_of_one_shard_does_not_begin_there(config: Config, disk: RealDi
 def test_a_damaged_map_says_what_to_do(config: Config, disk: RealDisk, content: bytes) -> None:
     disk.replace(SHARDS_FILE, content)
     for read in (lambda: found_or_follow(config, disk), lambda: ShardMapFile(of_shard(config, 0))):
-        with pytest.raises(DiskError, match=r"shards\.json cannot be read: .*; put it back from a backup"):
+        with pytest.raises(DiskError, match=r"shards\.json cannot be read: .*; put it back from a copy"):
             read()
     assert "put it back" in founding_problems(config)[0]
 

@@ -18,6 +18,7 @@ import structlog.testing
 from crdtstream.processes.waiting import DEADLINE_S
 from crdtstream.runtime.service_manager import LEFT
 from crdtstream.runtime.shard_map_file import ShardMapFile
+from crdtstream.runtime.shard_place import DIRECTORY_REFUSED
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import of_shard
 from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
@@ -124,6 +125,21 @@ async def test_wrong_settings_of_one_end_all(config: Config, tmp_path: Path) -> 
     running = asyncio.create_task(Supervisor(config, lambda: config, command(tmp_path, program)).run())
     assert await end(running) == USAGE_ERROR
     assert signals(tmp_path) in ([], ["0 SIGTERM"])
+
+
+async def test_a_directory_that_is_refused_is_awaited_and_ends_nobody_else(
+    config: Config, tmp_path: Path, log: list[structlog.typing.EventDict]
+) -> None:
+    """A machine that starts before the directory of one of its shards was brought."""
+    program = f"if number == '1' and not os.path.exists(sys.argv[1]): sys.exit({DIRECTORY_REFUSED})\n{SERVE}"
+    supervisor = Supervisor(config, lambda: config, command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: [row["shard"] for row in log if row["event"] == "shard-failed"][:2] == [1, 1])
+    (tmp_path / "signals").touch()
+    await reached(lambda: any(row["event"] == "shards-serving" for row in log))
+    supervisor.stop()
+    assert await end(running) == 0
+    assert [row["shard"] for row in log if row["event"] == "shard-started"].count(0) == 1
 
 
 async def test_it_ends_when_all_were_stopped(config: Config, tmp_path: Path) -> None:
