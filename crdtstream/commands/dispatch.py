@@ -17,7 +17,7 @@ from typing import Final
 from crdtstream.commands.foreign import foreign_kind
 from crdtstream.commands.foreseeing import foresee
 from crdtstream.commands.reserve import frees_room, spend_reserve
-from crdtstream.commands.routing import EXEC, RedirectError, require_own_keys
+from crdtstream.commands.routing import EXEC, RedirectError, names_in, require_own_keys
 from crdtstream.commands.table import TABLE
 from crdtstream.connections.access import require_rights
 from crdtstream.connections.acl.log import IN_MULTI, TOP_LEVEL
@@ -78,6 +78,8 @@ def dispatch(context: Context, client: Client, argv: list[bytes]) -> Reply:
             if context.replica.reads.may_wait and command.writes:
                 foresee(context, client, command, argv)
             reply = call(context, client, command, argv)
+            if reply is None and context.shards is not None:
+                keep_names(context, client, command, argv)
             if command.writes:
                 client.written_counter = context.replica.written()
     return reply if mode == REPLIES_ON and client.reply_mode == REPLIES_ON else suppress(client, mode, reply)
@@ -165,8 +167,25 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
         raise CommandError(refused)
     if client.subscribed and client.protocol == replies.RESP2 and command.name not in WHILE_SUBSCRIBED:
         raise CommandError(f"ERR Can't execute '{command.name}': {ONLY_LISTENING}")
-    if standing.loading and not command.loading_allowed:
+    if standing.loading and not may_run_loading(context, transaction, command):
         raise CommandError(f"LOADING {standing.loading}")
+
+
+def may_run_loading(context: Context, transaction: Transaction | None, command: Command) -> bool:
+    """True if this command may run while the region does not serve; EXEC may if all that it would run may. In a shard
+    that has moved nobody listens or publishes: no other shard hears it.
+    """
+    if transaction is not None and command.name == EXEC:
+        return all(may_run_loading(context, None, queued) for queued, _ in transaction.requests)
+    has_moved = context.shards is not None and context.shards.away
+    return command.loading_allowed and not (has_moved and command.channels.last)
+
+
+def keep_names(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
+    """Let a client that waits know its keys: it is redirected by them if the shard moves."""
+    waiter = context.parking.waiters.get(client.id)
+    if waiter is not None:
+        waiter.names = names_in(command, argv)
 
 
 def queue_request(context: Context, transaction: Transaction, command: Command, argv: list[bytes]) -> bytes:

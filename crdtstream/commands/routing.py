@@ -2,7 +2,7 @@
 
 Dispatch asks here in a region of several shards only. A queued command is looked at like any other, and EXEC with the
 keys of all that it would run, which must have one hash slot. A request without keys runs where it arrives. A range of
-hash slots stays with its shard. Once the shard has moved, clients that waited for a key are redirected too.
+hash slots stays with its shard. Once the shard has moved, clients that wait in a request with keys are redirected too.
 
 Reference: `getNodeByQuery`, `clusterRedirectClient` and `clusterRedirectBlockedClientIfNeeded` of Redis.
 """
@@ -66,8 +66,8 @@ def require_one_slot(shards: ShardMap, client: Client, names: list[bytes]) -> No
 def redirection_of(shards: ShardMap, waiter: Waiter) -> CommandError:
     """What a client is told that waits in a shard that has moved."""
     try:
-        if waiter.keys:
-            require_one_slot(shards, waiter.client, [name for _, name in waiter.keys])
+        if waiter.names:
+            require_one_slot(shards, waiter.client, waiter.names)
     except RedirectError as redirection:
         return redirection
     return CommandError(UNBLOCKED)

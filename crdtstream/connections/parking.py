@@ -19,7 +19,8 @@ NO_DEADLINE = 0
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Parked:
     """A client that waits for these keys until `end_ms`; at `deadline_ms`, which may come before, it is looked at again
-    although no key changed. `arrival` is its place in the order of arrival.
+    although no key changed. `arrival` is its place in the order of arrival; `names` are the keys of its request, in a
+    region of several shards.
     """
 
     def __init__(self, client: Client, keys: list[Key], deadline_ms: int) -> None:
@@ -28,6 +29,7 @@ class Parked:
         self.deadline_ms = deadline_ms
         self.end_ms = deadline_ms
         self.arrival = 0
+        self.names: list[bytes] = []
 
     def has_ended(self, now_ms: int) -> bool:
         return NO_DEADLINE < self.end_ms <= now_ms

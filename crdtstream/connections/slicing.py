@@ -82,13 +82,15 @@ def holder(context: Context) -> Work | None:
     return None
 
 
-def next_work(context: Context) -> Work | None:
-    """The work whose turn it is; those that wait for another one keep their places."""
+def unblocked_works(context: Context) -> list[Work]:
+    """The works that do not wait for another one, which keep their places."""
     held = holder(context)
-    for work in context.works:
-        if (held is None or work is held or not work.is_alone()) and not context.deferred_work.awaits(work):
-            return work
-    return None
+    return [work for work in context.works if held is None or work is held or not work.is_alone()]
+
+
+def next_work(context: Context) -> Work | None:
+    """The work whose turn it is."""
+    return next((work for work in unblocked_works(context) if not context.deferred_work.awaits(work)), None)
 
 
 def is_due(context: Context) -> bool:

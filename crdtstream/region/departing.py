@@ -3,7 +3,7 @@
 Held requests wait as those of CLIENT PAUSE do, so nothing is refused that the new process will take. Once the log has
 the mark of a clean stop, nothing may change any more: a turn answers clients and does nothing else. A request with keys
 is redirected before anything else is looked at, also in EXEC, and one without keys gets the error of a region that does
-not serve yet, which no command that writes is exempt from.
+not serve yet, which no command that writes, listens or publishes is exempt from, also in EXEC.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def depart(node: Node, shard_map: ShardMap, text: str) -> None:
 def ready_away(node: Node) -> Ready | None:
     """A turn after `depart`; returns what to do, or None."""
     node.serving.resume()
+    assert not any(node.replica.opened()), "a shard that has moved changes nothing"
+    assert not node.context.pubsub.published, "a shard that has moved publishes nothing"
     replies = node.outputs.drain()
     closing = node.serving.drain_closing()
     return Ready([], replies, closing, False, []) if replies or closing or node.serving.is_behind() else None

@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import structlog
 
+from crdtstream.connections.slicing import unblocked_works
 from crdtstream.region.departing import hold_clients
 from crdtstream.region.node import Node
 from crdtstream.runtime.saver import Saver
@@ -56,7 +57,8 @@ class Stopping:
         if self._pays():
             await self._save()
         hold_clients(self._node)
-        while self._node.context.works:
+        # One behind a work whose client is held never begins.
+        while unblocked_works(self._node.context):
             self._schedule()
             await asyncio.sleep(LOOK_S)
         if self._node.limits.stop_handover_ms_max and self._node.draining.linked_lack():

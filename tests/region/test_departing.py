@@ -14,6 +14,7 @@ from crdtstream.core.values.entry_id import STRICT
 from crdtstream.region.departing import depart, hold_clients, ready_away
 from crdtstream.region.node import Node
 from simulations.machine import CLIENT
+from tests.commands import test_dumping_slices as slices
 from tests.region.test_serving_bursts import OTHER, START_MS, node_of, replies_of
 
 HERE = [ShardAddress("10.0.0.1", 7000, 0), ShardAddress("10.0.0.1", 7001, 0)]
@@ -21,6 +22,8 @@ THERE = [HERE[0], ShardAddress("10.0.0.2", 7001, 0)]
 # `a` is a key of this shard, `b` of the other one.
 MOVED = b"-MOVED 15495 10.0.0.2:7001\r\n"
 TEXT = "shard 1 has moved"
+LOADING = b"-LOADING shard 1 has moved\r\n"
+DISCARDED = b"-EXECABORT Transaction discarded because of: LOADING shard 1 has moved\r\n"
 
 
 def shard() -> Node:
@@ -57,8 +60,8 @@ def test_requests_are_held_and_then_redirected() -> None:
     request(node, b"PING", client=OTHER)
     assert replies_of(node) == {}
     assert move(node) == {
-        CLIENT: MOVED * 2 + b"-LOADING shard 1 has moved\r\n",
-        OTHER: b"-LOADING shard 1 has moved\r\n",
+        CLIENT: MOVED * 2 + LOADING,
+        OTHER: LOADING,
     }
     assert not node.replica.keyspace.keys(0)
 
@@ -98,6 +101,71 @@ def test_a_transaction_fails(held: bool) -> None:
     request(node, b"MULTI", b"XADD a * f v", b"EXEC")
     assert answers(node)[CLIENT].startswith(b"+OK\r\n" + MOVED + b"-EXECABORT")
     assert not node.replica.keyspace.keys(0)
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("queued", [b"FLUSHALL", b"PUBLISH news text", b"SUBSCRIBE news"])
+def test_a_transaction_without_keys_fails_too(queued: bytes, held: bool) -> None:
+    node = shard()
+    request(node, b"XADD a * f v", b"MULTI", b"PING", queued)
+    hold_clients(node)
+    if held:
+        request(node, b"EXEC")
+        assert move(node) == {CLIENT: DISCARDED}
+    else:
+        move(node)
+        request(node, b"EXEC")
+        assert answers(node) == {CLIENT: DISCARDED}
+    assert node.replica.keyspace.keys(0)
+    request(node, b"EXEC")
+    assert answers(node) == {CLIENT: b"-ERR EXEC without MULTI\r\n"}
+
+
+def test_a_transaction_of_what_a_region_does_while_it_loads_is_done() -> None:
+    node = shard()
+    request(node, b"MULTI", b"CLIENT ID", b"UNSUBSCRIBE news")
+    move(node)
+    request(node, b"EXEC")
+    assert answers(node)[CLIENT].startswith(b"*2\r\n:1\r\n*3\r\n")
+
+
+def test_nothing_may_be_prepared_any_more() -> None:
+    node = shard()
+    request(node, b"XADD a * f v")
+    move(node)
+    node.replica.delete_stream((0, b"a"))
+    with pytest.raises(AssertionError, match="changes nothing"):
+        ready_away(node)
+
+
+@pytest.mark.parametrize("line", [b"SUBSCRIBE news", b"PSUBSCRIBE n*", b"PUBLISH news text"])
+def test_nobody_listens_or_publishes_here(line: bytes) -> None:
+    node = shard()
+    request(node, b"CLIENT ID", client=OTHER)
+    hold_clients(node)
+    replies_of(node)
+    request(node, line)
+    assert move(node)[CLIENT] == LOADING
+    request(node, line, client=OTHER)
+    assert answers(node) == {OTHER: LOADING}
+    assert not node.clients[CLIENT].subscribed and not node.context.pubsub.published
+
+
+def begin_to_restore(clients: tuple[int, ...] = (CLIENT,)) -> Node:
+    """A shard that reads a payload in many turns."""
+    node = slices.region_of()
+    payload = slices.payload_of(node)
+    node.follow_shards(map_of("c", 1, 1, HERE, 1))
+    for client in clients:
+        node.execute(client, [b"RESTORE", b"a", b"0", payload], START_MS)
+    return node
+
+
+def test_what_takes_several_turns_and_names_a_key_is_redirected() -> None:
+    node = begin_to_restore()
+    hold_clients(node)
+    assert node.context.works and move(node) == {CLIENT: MOVED}
+    assert node.replica.keyspace.find((0, b"a")) is None
 
 
 def test_listeners_are_closed_and_others_may_look_at_the_map() -> None:

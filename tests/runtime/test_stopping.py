@@ -13,11 +13,15 @@ import structlog
 from crdtstream.protocols import codec
 from crdtstream.region.node import Node
 from crdtstream.runtime.saver import Saver
+from crdtstream.runtime.stopping import Stopping
 from crdtstream.settings.config import Config, Limits
 from crdtstream.storage.checkpoint import MANIFEST
 from crdtstream.storage.disk import DiskFull, RealDisk
 from crdtstream.storage.log import open_log
 from crdtstream.storage.restore import open_storage
+from simulations.machine import CLIENT
+from tests.region.test_departing import begin_to_restore
+from tests.region.test_serving_bursts import OTHER, replies_of
 from tests.running_region import DEADLINE_S, Running, config_of, running, until
 
 SHORT = Limits(stop_checkpoint_log_bytes=1, checkpoint_log_bytes=0)
@@ -187,3 +191,15 @@ async def test_one_under_way_is_enough(tmp_path: Path, monkeypatch: pytest.Monke
         stop_asked.set()
         await stopped(region)
     assert saving.completed(expected) and not saving.requested
+
+
+async def test_a_move_waits_for_no_work_that_can_begin_only_once_clients_are_answered(tmp_path: Path) -> None:
+    """The second payload is read once the first client has its answer, which is held."""
+    node = begin_to_restore((CLIENT, OTHER))
+    first, second = node.context.works
+    told: list[dict[int, bytes]] = []
+    async with running(config_of(tmp_path)) as region:
+        stopping = Stopping(node, region.loop._saver, region.loop.stop, lambda: told.append(replies_of(node)))
+        await asyncio.wait_for(stopping.prepare_move(), DEADLINE_S)
+    assert first.has_begun() and not second.has_begun() and node.context.works == [second]
+    assert not any(told)
