@@ -26,6 +26,7 @@ from crdtstream.region.departing import ready_away
 from crdtstream.region.node import Node
 from crdtstream.runtime import acl_file, process
 from crdtstream.runtime.announcing import announced
+from crdtstream.runtime.blocked_turn import NO_ROOM
 from crdtstream.runtime.build import build
 from crdtstream.runtime.fetcher import Fetcher
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
@@ -255,18 +256,26 @@ class Loop(Turns):
         """End the log, and let the process of the shard at this address have the directory."""
         assert self._claim is not None
         await self._end_work()
-        reason = self._flush()
-        if reason:
-            raise RegionFailed(f"shard {self.config.shard} cannot move: {reason}")
+        self._require_written(self._flush())
         ended = self.node.stop()
         ended.closing.clear()
         self._perform(ended)
+        self._require_written(NO_ROOM if self._unwritten.records else "")
         self.node.synced(self.log.sync())
         self._claim.hand_over(address, self.log.last_position)
         self.has_moved = True
+        self._manager.notify_moved()
         self.perform_turn = self._perform_away
         self._disk.close()
         logger.info("shard-handed-over", address=address, record=self.log.last_position)
+
+    def _require_written(self, reason: str) -> None:
+        """Raise if something is not in the log, for this reason."""
+        if reason:
+            raise RegionFailed(
+                f"shard {self.config.shard} cannot move: {reason}; free space on the disk, then send SIGHUP to the"
+                " supervisor"
+            )
 
     def _perform_away(self) -> None:
         """A turn of a shard that has moved."""

@@ -15,6 +15,8 @@ import structlog
 STOPPING = "STOPPING=1\nSTATUS=stopping"
 # A supervisor does not start a shard again that has said so.
 LEFT = "STATUS=it has left the cluster"
+# One that has said so ends because its directory is handed over, and is started again if it is to run here after all.
+MOVED = "STATUS=it has moved"
 SERVING = "READY=1\nSTATUS=serving"
 
 logger = structlog.get_logger()
@@ -38,6 +40,10 @@ class ServiceManager:
     def notify_left(self) -> None:
         """The region has left its cluster, and stops in a moment."""
         self._send(LEFT)
+
+    def notify_moved(self) -> None:
+        """The directory of this shard is handed over to another address."""
+        self._send(MOVED)
 
     def notify_reload(self) -> None:
         """A reload begins; it ends with the next `notify`."""

@@ -2,7 +2,8 @@
 
 A shard that ends with exit code 0 was asked to. If it left the cluster it stays down; after SHUTDOWN or SIGTERM it does
 until the supervisor is told to start it again. One that moves to another machine ends for good: with exit code 0 once
-it has told its clients, or as one with wrong settings if nothing is left to do here.
+it has told its clients, or as one with wrong settings if nothing is left to do here. If it is to run here again by
+then, it is started at once.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class ShardProcess:
         self._has_left = False
         # It moves to another machine.
         self.leaves = False
-        # It was to move, and is to run here again.
-        self._returns = False
+        # Its process has handed its directory over, and ends for that.
+        self._has_moved = False
 
     @property
     def process_id(self) -> int:
@@ -71,16 +72,14 @@ class ShardProcess:
                 return
             if self.code == 0 and self._has_left:
                 await self._stay_away()
-            elif self._returns:
-                self._returns = False
-            elif self.code == 0:
+            elif self.code == 0 and not self._has_moved:
                 await self._await_restart()
-            else:
+            elif self.code != 0:
                 lived_s = asyncio.get_running_loop().time() - began_s
                 await self._rest(lived_s)
 
     async def _run_once(self) -> None:
-        self._listens = self._must_reload = self._has_left = False
+        self._listens = self._must_reload = self._has_left = self._has_moved = False
         self._process = await asyncio.create_subprocess_exec(
             *self._command, stdin=DEVNULL, env=self._environment, start_new_session=True
         )
@@ -124,6 +123,7 @@ class ShardProcess:
         """Its process says this of itself."""
         self._listens = True
         self._has_left = self._has_left or report.has_left
+        self._has_moved = self._has_moved or report.has_moved
         if self._must_reload:
             self._must_reload = False
             self._signal(signal.SIGHUP)
@@ -132,7 +132,6 @@ class ShardProcess:
 
     def follow(self, is_here: bool) -> None:
         """The shard is to run here, or elsewhere; its process reads that in the map."""
-        self._returns = self.leaves and is_here
         self.leaves = not is_here
 
     def reload(self) -> None:

@@ -26,11 +26,14 @@ def test_what_a_region_tells_a_service_manager_is_heard(reports: Reports) -> Non
     teller.notify("it waits", is_stopping=False)
     teller.notify("", is_stopping=False)
     teller.notify_left()
+    teller.notify_moved()
     teller.notify("", is_stopping=True)
     heard = reports.read()
-    assert [each.status for each in heard] == ["it waits", "serving", "it has left the cluster", "stopping"]
-    assert [each.serves for each in heard] == [False, True, False, False]
-    assert [each.has_left for each in heard] == [False, False, True, False]
+    told = ["it waits", "serving", "it has left the cluster", "it has moved", "stopping"]
+    assert [each.status for each in heard] == told
+    assert [each.serves for each in heard] == [False, True, False, False, False]
+    assert [each.has_left for each in heard] == [False, False, True, False, False]
+    assert [each.has_moved for each in heard] == [False, False, False, True, False]
     assert {each.process for each in heard} == {os.getpid()}
     assert reports.read() == []
 

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 import structlog.testing
 
 from crdtstream.processes.waiting import DEADLINE_S
+from crdtstream.runtime.service_manager import MOVED
 from crdtstream.supervisor.reports import ShardReport
 from crdtstream.supervisor.shard import STARTING, ShardProcess
 
@@ -117,3 +119,30 @@ async def test_its_state_follows_its_reports() -> None:
         shard.heard(ShardReport(1, text))
     assert told == ["the log is being read", "", "stopping"]
     assert shard_of(SLEEP).status == STARTING
+
+
+@pytest.mark.parametrize("maps", [(False, True), (False, True, True)])
+@pytest.mark.parametrize("moves", [False, True])
+async def test_a_move_that_is_called_off_starts_what_has_ended_for_it_and_nothing_else(
+    tmp_path: Path, moves: bool, maps: tuple[bool, ...]
+) -> None:
+    """Only one that has handed its directory over ends because of the move; another one was stopped."""
+    starts = tmp_path / "starts"
+    shard = shard_of(
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\n"
+        f"open({str(starts)!r}, 'a').write('x')\n"
+        "while True: time.sleep(600)"
+    )
+    running = asyncio.create_task(shard.run())
+    await reached(lambda: starts.exists() and starts.read_text() == "x")
+    shard.heard(ShardReport(1, "READY=1"))
+    for is_here in maps:
+        shard.follow(is_here)
+    if moves:
+        shard.heard(ShardReport(1, MOVED))
+    shard.reload()
+    await reached(lambda: shard.is_down or starts.read_text() == "xx")
+    assert shard.is_down == (not moves)
+    shard.stop()
+    await within(running)

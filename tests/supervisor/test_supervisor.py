@@ -16,7 +16,7 @@ import pytest
 import structlog.testing
 
 from crdtstream.processes.waiting import DEADLINE_S
-from crdtstream.runtime.service_manager import LEFT
+from crdtstream.runtime.service_manager import LEFT, MOVED
 from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.runtime.shard_place import DIRECTORY_REFUSED
 from crdtstream.settings.config import Config, ConfigError
@@ -199,7 +199,10 @@ async def test_a_shard_comes_and_one_leaves_at_a_reload(config: Config, tmp_path
 async def test_one_that_is_to_stay_after_all_starts_again(config: Config, tmp_path: Path) -> None:
     some = replace(config, shard="0", announce=("1=b:7000",))
     settings = [config]
-    program = f"if number == '1': signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\nhear(1, 0)\n{SERVE}"
+    program = (
+        f"if number == '1': signal.signal(signal.SIGHUP, lambda *_: (tell({MOVED!r}), sys.exit(0)))\n"
+        f"hear(1, 0)\n{SERVE}"
+    )
     supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, program))
     running = asyncio.create_task(supervisor.run())
     await reached(lambda: signals(tmp_path) == ["0 SIGHUP", "1 SIGHUP"])
