@@ -13,9 +13,11 @@ import pytest
 import redis
 
 from crdtstream.processes.machines import SplitRegion
+from crdtstream.processes.ports import free_ports
 from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import DEADLINE_S, until
 from crdtstream.runtime.shard_place import DIRECTORY_REFUSED
+from crdtstream.supervisor.shard import USAGE_ERROR
 
 SHARD = 1
 # A key of shard 1, and one of shard 0.
@@ -154,3 +156,21 @@ def test_a_machine_that_starts_before_a_directory_was_brought_serves_its_others(
         machine.await_shard(0)
         (tmp_path / "elsewhere").rename(directory)
         machine.await_serving()
+
+
+def test_a_machine_founds_no_shard_that_runs_on_the_other(tmp_path: Path) -> None:
+    """Its volume is not mounted, or it is new and does not start with `shard = "none"`."""
+    port, replication_port = free_ports(2), free_ports(2)
+    first, second = (
+        ShardedRegion(1, tmp_path, 2, f"region1-{host}", port=port, host=host, replication_port=replication_port)
+        for host in ("127.0.0.1", "127.0.0.2")
+    )
+    with first, second:
+        for machine, settings in ((first, {}), (second, {"shard": "1", "announce": f"0={first.host}:{port}"})):
+            hosts = dict.fromkeys(("bind", "replication_bind", "announce_host"), machine.host)
+            machine.start(**hosts, **settings)
+            if machine is first:
+                machine.await_serving()
+        assert second.await_end() == USAGE_ERROR
+        assert f"shard 1 runs at 127.0.0.1:{replication_port + 1} already" in second.log()
+        assert not (second.data / "shard-001").exists()

@@ -26,6 +26,7 @@ from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import here, validate_shards
 from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
 from crdtstream.storage.disk import DiskError, RealDisk
+from crdtstream.supervisor.asking import require_unfounded
 from crdtstream.supervisor.founding import found_or_follow
 from crdtstream.supervisor.reports import Reports, ShardReport
 from crdtstream.supervisor.shard import USAGE_ERROR, ShardProcess
@@ -67,6 +68,7 @@ class Supervisor:
         """Run until all shards have ended; return the exit code."""
         running = asyncio.get_running_loop()
         with closing(self._disk), closing(self._reports):
+            await require_unfounded(self._config)
             self._write_map(self._config)
             running.add_reader(self._reports.fileno(), self._receive)
             for number in (signal.SIGTERM, signal.SIGINT):

@@ -21,6 +21,16 @@ from crdtstream.settings.sharding import number_of
 ANSWER_S = 1.0
 
 
+async def placement_of(channel: grpc.aio.Channel) -> list[str]:
+    """Where the shards of the region at this channel are, by their numbers; empty if there is no answer."""
+    async with channel:
+        try:
+            asked = wire_grpc.ReplicationStub(channel).Placement(wire.PlacementRequest(), timeout=ANSWER_S)
+            return list((await asked).addresses)
+        except LOST:
+            return []
+
+
 class Routes:
     """The way from each configured peer to the own shard of its region; a region of one shard asks nobody."""
 
@@ -40,18 +50,10 @@ class Routes:
         """Where to dial for this peer, or for an address that a region announced, which is that of its shard."""
         if not self._number or peer not in self._peers:
             return peer
-        answer = await self._ask(peer)
+        answer = await placement_of(self._channel(peer))
         if answer:
             self._answers[peer] = answer
         return self._known(peer) or self._beside(peer)
-
-    async def _ask(self, peer: str) -> list[str]:
-        async with self._channel(peer) as channel:
-            try:
-                asked = wire_grpc.ReplicationStub(channel).Placement(wire.PlacementRequest(), timeout=ANSWER_S)
-                return list((await asked).addresses)
-            except LOST:
-                return []
 
     def _known(self, peer: str) -> str:
         """What its region answered; empty if it named no address. Another number of shards is refused by the greeting,
