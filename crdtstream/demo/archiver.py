@@ -17,8 +17,8 @@ from crdtstream.processes.waiting import until
 from crdtstream.spark.jobs.delta import DeltaArchive
 
 INTERVAL_S = 1
-COMMIT_S = 180.0
-END_S = 300.0
+COMMIT_S = 300.0
+END_S = 400.0
 ATTEMPTS = 3
 
 

@@ -22,11 +22,11 @@ from crdtstream.spark.jobs.audit import Audited, Divergence
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_every_acknowledged_add_is_archived_once(tmp_path: Path) -> None:
     keep = tmp_path / "kept"
     command = [sys.executable, "-m", "crdtstream", "demo", "--spark", "--once", "--keep", str(keep)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=380)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=880)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert "All held: each archive has every acknowledged add once" in done.stdout
     assert "killing west" in done.stdout and "starting west again" in done.stdout
