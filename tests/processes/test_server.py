@@ -1,6 +1,6 @@
 """A process from its launch to its end, and what is said when it does not do as it should.
 
-The processes here are short scripts: a port that answers XLEN like a Redis server, or one that never does.
+The processes here are short scripts: a port that answers DBSIZE like a Redis server, or one that never does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listener:
     while True:
         client, _ = listener.accept()
         while data := client.recv(4096):
-            for word, reply in ((b"XLEN", {reply}), (b"SETINFO", b"+OK\\r\\n")):
+            for word, reply in ((b"DBSIZE", {reply}), (b"SETINFO", b"+OK\\r\\n")):
                 client.sendall(reply * data.count(word))
 """
 DEAF = "signal.signal(signal.SIGTERM, lambda *_: print('no', flush=True))"
@@ -58,7 +58,7 @@ def test_it_is_launched_as_it_is_told(server: ServerProcess, tmp_path: Path) -> 
 
 def test_a_client_is_closed_with_it(server: ServerProcess) -> None:
     client = server.await_serving().connect()
-    assert client.execute_command("XLEN", "x") == 0
+    assert client.execute_command("DBSIZE") == 0
     server.kill()
     assert client.connection is None or not client.connection.is_connected
     assert not server.runs()
