@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,11 @@ def test_a_link_is_told_of_with_the_address_of_its_shard(started: list[RegionPro
     west.stop()
     for shard, address in enumerate(own):
         told = re.compile(rf"event=(link-\w+|peer-unreachable) .*shard={shard} .*address={re.escape(address)}\b")
-        until(lambda told=told: told.search(east.log()), "its log names it")  # type: ignore[misc]
+        until(partial(logs, east, told), "its log names it")
+
+
+def logs(region: ShardedRegion, told: re.Pattern[str]) -> bool:
+    return told.search(region.log()) is not None
 
 
 def test_a_shard_that_is_killed_comes_back_with_its_data(started: list[RegionProcess], tmp_path: Path) -> None:

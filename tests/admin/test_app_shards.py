@@ -1,4 +1,4 @@
-"""`crdtstream admin` in two regions of two shards: who is asked, what is compared, and what is missing."""
+"""`crdtstream admin` in two regions of two shards: which shards it asks, what it compares, and what is missing."""
 
 from __future__ import annotations
 

@@ -40,6 +40,13 @@ class Archived:
     merged_files: int = 0
     seconds: float = 0.0
 
+    def add(self, published: Published) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.rows += published.rows
+        self.files += published.files
+        self.size_bytes += published.size_bytes
+
 
 Progress = Callable[[int, Published], None]
 
@@ -112,11 +119,7 @@ class Archive:
             self._merge(query)
 
     def _count(self, batch: int, published: Published) -> None:
-        result = self.result
-        result.batches += 1
-        result.rows += published.rows
-        result.files += published.files
-        result.size_bytes += published.size_bytes
+        self.result.add(published)
         if self._progress is not None:
             self._progress(batch, published)
 

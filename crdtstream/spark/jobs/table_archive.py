@@ -109,15 +109,11 @@ class TableArchive:
         gathered.sortWithinPartitions("part", "timestamp", "origin", "seq").write.partitionBy("part").parquet(attempt)
 
     def _count(self, batch: int, published: Published) -> None:
-        result = self.result
-        result.batches += 1
-        result.rows += published.rows
-        result.files += published.files
-        result.size_bytes += published.size_bytes
+        self.result.add(published)
         if self._progress is not None:
             self._progress(batch, published)
-        if result.batches % COMPACTED_EVERY == 0:
-            result.merged_files += self._table.compact()
+        if self.result.batches % COMPACTED_EVERY == 0:
+            self.result.merged_files += self._table.compact()
 
 
 def covers(one: Positions, other: Positions) -> bool:
