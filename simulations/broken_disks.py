@@ -10,7 +10,7 @@ FULL_DISKS = (
         "storage/disk_room.py",
         "            return self._checkpointer.is_owed()\n",
         "            return False\n",
-        "convergence",
+        "full disk",
         focus={"small_volumes": True, "checkpoint_interval_ms": 0},
     ),
 )

@@ -210,7 +210,7 @@ PARTITIONED = (
         "partitions/coordinator.py",
         "        if start.epoch != epoch:\n",
         "        if start.epoch > epoch:\n",
-        "skipped message",
+        "dropped group",
         focus=DIVIDED,
     ),
     Mutation(

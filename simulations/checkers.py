@@ -21,20 +21,11 @@ from simulations.history_checkers import (
 from simulations.letter_checkers import OneLetter
 from simulations.name_checkers import AcknowledgedByName, NamesSurviveRestarts, OneForOneName
 from simulations.order_checkers import OrderByKey
-from simulations.partition_checkers import (
-    CommitsRise,
-    Dense,
-    KeptForRetention,
-    NoLostMessage,
-    NothingSkipped,
-    OneOwner,
-    OneSequence,
-    SilentOwner,
-)
+from simulations.partition_checkers import partition_checkers
 from simulations.queue_checkers import AcknowledgedExactly, OneProperty
 from simulations.repeat_checkers import Repeats, Resets
 from simulations.retention_checkers import KeepsWhatIsNeeded, OneLimit, RemovesInTime, RemovesWithinLimits
-from simulations.room_checkers import WaitsForRoom
+from simulations.room_checkers import FreesFullDisk, WaitsForRoom
 from simulations.session_checkers import ReadsItsWrites
 from simulations.shard_checkers import shard_checkers
 from simulations.sharded import Run
@@ -65,6 +56,7 @@ def all_checkers() -> list[Checker]:
         ResumesFromLog(),
         PartsGoOn(),
         WaitsForRoom(),
+        FreesFullDisk(),
         NoResurrection(),
         ExpiresInTime(),
         AcknowledgedOnly(),
@@ -99,14 +91,7 @@ def all_checkers() -> list[Checker]:
         Resets(),
         Recovered(),
         AuditsAgree(),
-        OneOwner(),
-        SilentOwner(),
-        NothingSkipped(),
-        CommitsRise(),
-        NoLostMessage(),
-        OneSequence(),
-        Dense(),
-        KeptForRetention(),
+        *partition_checkers(),
         OrderByKey(),
         ReadsItsWrites(),
         ReadsEachOnce(),

@@ -127,6 +127,9 @@ class Watcher:
     def synced(self, world: Network, number: int) -> None:
         """A region is about to sync its log."""
 
+    def saving(self, world: Network, number: int) -> None:
+        """A region is about to begin a checkpoint, or to continue it."""
+
     def saved(self, world: Network, number: int) -> None:
         """A region has completed a checkpoint."""
 

@@ -371,7 +371,39 @@ class CommitsRise(Checker):
         return rows
 
 
+class GroupsStay(Checker):
+    """A group that its home coordinates is there until the home drops it: a former home, which does not know of the
+    epoch, cannot drop it because nobody uses it there.
+    """
+
+    name = "dropped group"
+
+    def turned(self, world: Network, number: int) -> None:
+        memberships = memberships_in(world, number)
+        state = state_in(world, number) if memberships and world.machines[number].logged else None
+        if state is None or not state.is_numbering():
+            return
+        epoch = state.epochs.current()
+        for group, membership in memberships.items():
+            if membership.epoch == epoch and not state.starts_of(group):
+                self.fail(f"region {number}, {group}: dropped under {epoch} by another region")
+
+
 def own_commit(state: StreamState, group: str, partition: int, membership: GroupMembership) -> int:
     """The last offset that the home of this membership has committed itself."""
     commits = state.commits(group, partition, membership.start)
     return max([offset for offset, epoch in commits if epoch == membership.epoch], default=UNCOMMITTED)
+
+
+def partition_checkers() -> list[Checker]:
+    return [
+        OneOwner(),
+        SilentOwner(),
+        NothingSkipped(),
+        CommitsRise(),
+        GroupsStay(),
+        NoLostMessage(),
+        OneSequence(),
+        Dense(),
+        KeptForRetention(),
+    ]

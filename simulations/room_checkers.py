@@ -8,6 +8,11 @@ from crdtstream.replication.wire_pb2 import Message
 from simulations.checking import Checker
 from simulations.network import Connection, Network
 
+# A region whose disk is full looks at each tick whether a checkpoint is due, and tries one again after SHORT_MS.
+OWED_MS = 1_000
+# A process that stood still for longer was suspended.
+STILL_MS = 200
+
 # A region may refuse a peer for this whatever room it has: two processes run as one origin.
 OWN = "own origin"
 
@@ -35,3 +40,28 @@ class WaitsForRoom(Checker):
             self.fail(
                 f"region {sender} lacks {lacking} and refuses {connection.other(sender)}: {message.refused.reason}"
             )
+
+
+class FreesFullDisk(Checker):
+    """A region whose disk is full tries a checkpoint within a second, if one would free some of it."""
+
+    name = "full disk"
+
+    def __init__(self) -> None:
+        self._owed_ms: dict[int, int] = {}
+        self._looked_ms: dict[int, int] = {}
+
+    def turned(self, world: Network, number: int) -> None:
+        machine, now_ms = world.machines[number], world.now_ms
+        suspended = now_ms - self._looked_ms.get(number, 0) > STILL_MS
+        self._looked_ms[number] = now_ms
+        if suspended or not (machine.room.full and machine.checkpointer.is_owed() and machine.node.can_describe()):
+            self._owed_ms.pop(number, None)
+        elif now_ms - self._owed_ms.setdefault(number, now_ms) > OWED_MS:
+            self.fail(f"region {number} has a full disk since {self._owed_ms[number]} ms, and takes no checkpoint")
+
+    def saving(self, world: Network, number: int) -> None:
+        self._owed_ms.pop(number, None)
+
+    def stopped(self, world: Network, number: int, fault: str) -> None:
+        self._owed_ms.pop(number, None)

@@ -378,6 +378,7 @@ class World(RandomLinks):
         self.plan(1 + self.rng.randrange(2 * interval_ms) if done[0] else CHECKPOINT_STEP_MS, self._save, number)
 
     def _save_one(self, number: int, done: list[bool]) -> None:
+        self.notify("saving", number)
         done[0] = self.machines[number].save(self.rng.randrange(1, 12))
         if done[0]:
             self.log_event(

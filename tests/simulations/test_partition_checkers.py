@@ -20,6 +20,7 @@ from simulations.history import Violation
 from simulations.partition_checkers import (
     CommitsRise,
     Dense,
+    GroupsStay,
     KeptForRetention,
     NoLostMessage,
     NothingSkipped,
@@ -36,7 +37,17 @@ from simulations.wire_checkers import SyncedFirst
 from simulations.world import World
 
 CALM = Settings(2, "mesh", STRICT, 900, (), 100, 1_000_000, partitioned=True)
-CHECKERS = (OneSequence, Dense, NoLostMessage, KeptForRetention, OneOwner, SilentOwner, NothingSkipped, CommitsRise)
+CHECKERS = (
+    OneSequence,
+    Dense,
+    NoLostMessage,
+    KeptForRetention,
+    OneOwner,
+    SilentOwner,
+    NothingSkipped,
+    CommitsRise,
+    GroupsStay,
+)
 
 
 @pytest.fixture
@@ -227,6 +238,18 @@ def test_a_commit_that_goes_back(world: World) -> None:
     look_at_turn(world, home, checker)
     state.write_commit(group, 0, 999, membership.start)
     complains(checker, lambda: look_at_turn(world, home, checker), "committed")
+
+
+def test_a_group_that_goes_though_its_home_coordinates_it(world: World) -> None:
+    checker, home = GroupsStay(), home_of(world)
+    look_at_turn(world, home, checker)
+    group, membership = next(iter(memberships_in(world, home).items()))
+    state_of(world, home).drop_group(group)
+    complains(checker, lambda: look_at_turn(world, home, checker), f"{group}: dropped")
+    # What its home drops, the home no longer coordinates.
+    memberships_in(world, home).pop(group)
+    look_at_turn(world, home, checker)
+    assert membership.epoch == state_of(world, home).epochs.current()
 
 
 def look_at_turn(world: World, number: int, checker: Checker) -> None:
