@@ -26,6 +26,9 @@ Places = Sequence[tuple[str, int]]
 # Longer than a shard that moves holds a request.
 TIMEOUT_S = 20.0
 REST_S = 0.05
+# By default redis-py forgets the addresses that it was given for those that CLUSTER SLOTS names: a client that asks
+# nothing while every shard moves twice knows only places that serve no shard any more, and fails until it is made again.
+FORGETS_ADDRESSES = False
 BLOCK_MS = 500
 COUNT = 50
 FAILURES = (redis.RedisError, RedisClusterException, OSError, TimeoutError)
@@ -77,7 +80,7 @@ class Produced:
 
 def cluster_client(places: Places) -> Any:
     nodes = [ClusterNode(host, port) for host, port in places]  # type: ignore[no-untyped-call]
-    return RedisCluster(startup_nodes=nodes, socket_timeout=TIMEOUT_S)
+    return RedisCluster(startup_nodes=nodes, socket_timeout=TIMEOUT_S, dynamic_startup_nodes=FORGETS_ADDRESSES)
 
 
 def produce(places: Places, produced: Produced, ends: threading.Event) -> None:
@@ -97,7 +100,7 @@ def produce_async(places: Places, produced: Produced, ends: threading.Event) -> 
 
 async def _produce_async(places: Places, produced: Produced, ends: threading.Event) -> None:
     nodes = [AsyncNode(host, port) for host, port in places]
-    client: Any = AsyncCluster(startup_nodes=nodes, socket_timeout=TIMEOUT_S)
+    client: Any = AsyncCluster(startup_nodes=nodes, socket_timeout=TIMEOUT_S, dynamic_startup_nodes=FORGETS_ADDRESSES)
     async with client:
         while not ends.is_set():
             try:
@@ -117,6 +120,7 @@ class Consumed:
     acknowledged: set[bytes] = field(default_factory=set)
     # Delivered again, although the acknowledgement had been answered.
     again: list[bytes] = field(default_factory=list)
+    failure: str = ""
 
 
 def consume(places: Places, consumed: Consumed, ends: threading.Event) -> None:
@@ -126,8 +130,8 @@ def consume(places: Places, consumed: Consumed, ends: threading.Event) -> None:
         while not ends.is_set():
             try:
                 start = "0" if consume_once(client, consumed, start) else ">"
-            except FAILURES:
-                start = "0"
+            except FAILURES as error:
+                start, consumed.failure = "0", repr(error)
                 time.sleep(REST_S)
 
 

@@ -144,7 +144,7 @@ class Drill:
     def check(self) -> Findings:
         self.clients.end_producing()
         added = [entry_id for each in self.clients.produced for entry_id in each.ids.values()]
-        until(self._is_consumed, lambda: f"consumers read all, {self._left()} are left{self._logs()}", CONSUMED_S)
+        until(self._is_consumed, self._behind, CONSUMED_S)
         self.clients.stop()
         east, west = self.regions
         until(lambda: east.digests() == west.digests(), lambda: f"equal digests{self._logs()}")
@@ -163,6 +163,10 @@ class Drill:
             wanted[each.key] += len(each.ids)
         may_be = all(len(consumed.acknowledged) >= wanted[consumed.key] for consumed in self.clients.consumed)
         return may_be and not any(self._left())
+
+    def _behind(self) -> str:
+        failures = [each.failure for each in self.clients.consumed]
+        return f"consumers read all, {self._left()} are left, their last failures are {failures}{self._logs()}"
 
     def _left(self) -> list[int]:
         return [len(self._unread(each)) for each in self.clients.consumed]

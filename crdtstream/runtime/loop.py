@@ -102,7 +102,7 @@ class Loop(Turns):
         self._traced = None if tracing is None else tracing.links(ensuring, self._effects)
         self.transport = GrpcTransport(config, self._traced or ensuring, self.schedule, now_ms, self.fail)
         if self._shards is not None:
-            self.transport.placement = self._shards.replication_addresses
+            self.transport.placement = self._shards.placement
             siblings = partial(self._shards.sibling_addresses, config)
             self.transport.join_siblings(number_of(config), siblings, self._receive_published)
         used = (self.certificates, self.web_certificates, self.transport.certificates)

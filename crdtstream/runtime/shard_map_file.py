@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crdtstream.connections.shards import ShardAddress, ShardMap, map_of
+from crdtstream.replication import wire_pb2 as wire
 from crdtstream.runtime.tls.credentials import join_address
 from crdtstream.settings.config import WILDCARDS, Config
 from crdtstream.settings.sharding import SHARDS_FILE, number_of
@@ -145,9 +146,11 @@ class ShardMapFile:
         """Where this shard is reached."""
         return self._shards.places[self._number]
 
-    def replication_addresses(self) -> list[str]:
-        """Where other regions reach the shards."""
-        return [place.replication for place in self._shards.places]
+    def placement(self) -> wire.PlacementReply:
+        """Where other regions, and other machines of this one, reach the shards."""
+        return wire.PlacementReply(
+            addresses=[place.replication for place in self._shards.places], epoch=self._shards.epoch
+        )
 
     def sibling_addresses(self, config: Config) -> list[str]:
         """Where the shards of this region reach each other. Those of one machine need no name for it, but with TLS."""

@@ -21,6 +21,9 @@ from crdtstream.settings.config import Config, ConfigError, is_address, split_ad
 from crdtstream.settings.sharding import SHARDS_FILE, here, own_host, replication_host
 from crdtstream.supervisor.founding import places_of
 
+# The epoch of a map that nobody has changed.
+FOUNDED = 1
+
 
 async def require_unfounded(config: Config) -> None:
     """Raise ConfigError if shards that would be founded here run elsewhere."""
@@ -30,8 +33,9 @@ async def require_unfounded(config: Config) -> None:
     others = [places[number].replication for number in set(range(config.shards)).difference(here(config))]
     answers = await asyncio.gather(*(placement_of(channel_to(address, certificates)) for address in others))
     for address, answer in zip(others, answers, strict=True):
-        if len(answer) == config.shards:
-            refuse_elsewhere(config, address, answer)
+        if len(answer.addresses) == config.shards:
+            refuse_elsewhere(config, address, list(answer.addresses))
+            refuse_lost(config, address, answer.epoch)
 
 
 def channel_to(address: str, certificates: Certificates | None) -> grpc.aio.Channel:
@@ -51,3 +55,14 @@ def refuse_elsewhere(config: Config, asked: str, answer: list[str]) -> None:
                 ' start with shard = "none", and move it here; if that is this machine, give it as --announce-host;'
                 f" {LOSES}"
             )
+
+
+def refuse_lost(config: Config, asked: str, epoch: int) -> None:
+    """A map that has changed is older than this founding: the shards that it places here were brought here, or have
+    run here.
+    """
+    if epoch > FOUNDED:
+        raise ConfigError(
+            f"shards {config.shard} are at this machine in the map of {asked}, which has changed since the region was"
+            f" founded, and {config.data} has no {SHARDS_FILE}: mount the volume that has it; {LOSES}"
+        )

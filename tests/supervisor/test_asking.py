@@ -70,5 +70,12 @@ async def test_one_that_agrees_or_cannot_tell_is_no_reason_to_wait(
     assert other.asked == 1
 
 
+async def test_what_a_map_that_has_changed_places_here_is_not_founded(config: Config, other: Peer) -> None:
+    other.addresses, other.epoch = ["", "", "b.example.net:18", "b.example.net:19"], 2
+    with pytest.raises(ConfigError, match="shards 2-3 are at this machine in the map of 127.0.0.1:.* mount the volume"):
+        await require_unfounded(config)
+    await require_unfounded(replace(config, replace=True))
+
+
 async def test_founding_goes_on_while_nobody_answers(config: Config) -> None:
     await require_unfounded(config)

@@ -50,7 +50,7 @@ def test_a_shard_reads_what_was_written(config: Config, disk: RealDisk) -> None:
     assert file.has_changed() and not file.has_changed()
     newer = file.current()
     assert (newer.epoch, newer.own_shard().address.host) == (2, "a.example.net")
-    assert file.replication_addresses()[2] == "a.example.net:16381"
+    assert file.placement().addresses[2] == "a.example.net:16381"
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ class GrpcTransport:
         self._newcomers = Newcomers(limits)
         self.routes = Routes(config, self._channel)
         # Where the shards of this region are reached; None if it has one.
-        self.placement: Callable[[], list[str]] | None = None
+        self.placement: Callable[[], wire.PlacementReply] | None = None
         self.siblings: Siblings | None = None
         self._sought = asyncio.Event()
         self._paces: dict[int, Pace] = {}
@@ -469,7 +469,7 @@ class _Servicer(wire_grpc.ReplicationServicer):
         placement = self._transport.placement
         if placement is None:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this region has one shard")
-        return wire.PlacementReply(addresses=placement())
+        return placement()
 
     async def Publish(  # type: ignore[override]
         self, _requests: AsyncIterator[wire.Envelope], context: grpc.aio.ServicerContext[wire.Envelope, wire.Envelope]

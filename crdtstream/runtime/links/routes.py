@@ -21,14 +21,14 @@ from crdtstream.settings.sharding import number_of
 ANSWER_S = 1.0
 
 
-async def placement_of(channel: grpc.aio.Channel) -> list[str]:
-    """Where the shards of the region at this channel are, by their numbers; empty if there is no answer."""
+async def placement_of(channel: grpc.aio.Channel) -> wire.PlacementReply:
+    """Where the shards of the region at this channel are, by their numbers; names none if there is no answer."""
     async with channel:
         try:
             asked = wire_grpc.ReplicationStub(channel).Placement(wire.PlacementRequest(), timeout=ANSWER_S)
-            return list((await asked).addresses)
+            return await asked
         except LOST:
-            return []
+            return wire.PlacementReply()
 
 
 class Routes:
@@ -50,7 +50,7 @@ class Routes:
         """Where to dial for this peer, or for an address that a region announced, which is that of its shard."""
         if not self._number or peer not in self._peers:
             return peer
-        answer = await placement_of(self._channel(peer))
+        answer = list((await placement_of(self._channel(peer))).addresses)
         if answer:
             self._answers[peer] = answer
         return self._known(peer) or self._beside(peer)

@@ -22,6 +22,7 @@ class Peer(wire_grpc.ReplicationServicer):
 
     def __init__(self, addresses: list[str]) -> None:
         self.addresses = addresses
+        self.epoch = 1
         self.asked = 0
 
     async def Exchange(self, *_: object) -> AsyncIterator[wire.Envelope]:
@@ -40,7 +41,7 @@ class Peer(wire_grpc.ReplicationServicer):
         self.asked += 1
         if not self.addresses:
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "this region has one shard")
-        return wire.PlacementReply(addresses=self.addresses)
+        return wire.PlacementReply(addresses=self.addresses, epoch=self.epoch)
 
 
 @pytest.fixture
