@@ -32,6 +32,7 @@ from crdtstream.status.availability import Standing
 
 SHOWN_BYTES: Final = 128
 NOAUTH = "NOAUTH Authentication required."
+MONITOR: Final = "monitor"
 NO_MULTI = "ERR Command not allowed inside a transaction"
 ONLY_LISTENING = "only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 WHILE_SUBSCRIBED: Final = frozenset(
@@ -173,12 +174,12 @@ def admit(context: Context, client: Client, command: Command, argv: list[bytes])
 
 def may_run_loading(context: Context, transaction: Transaction | None, command: Command) -> bool:
     """True if this command may run while the region does not serve; EXEC may if all that it would run may. In a shard
-    that has moved nobody listens or publishes: no other shard hears it.
+    that has moved nobody listens or publishes: no other shard hears it, and no client is served there.
     """
     if transaction is not None and command.name == EXEC:
         return all(may_run_loading(context, None, queued) for queued, _ in transaction.requests)
     has_moved = context.shards is not None and context.shards.away
-    return command.loading_allowed and not (has_moved and command.channels.last)
+    return command.loading_allowed and not (has_moved and (command.channels.last or command.name == MONITOR))
 
 
 def keep_names(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:

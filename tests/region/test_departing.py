@@ -138,7 +138,7 @@ def test_nothing_may_be_prepared_any_more() -> None:
         ready_away(node)
 
 
-@pytest.mark.parametrize("line", [b"SUBSCRIBE news", b"PSUBSCRIBE n*", b"PUBLISH news text"])
+@pytest.mark.parametrize("line", [b"SUBSCRIBE news", b"PSUBSCRIBE n*", b"PUBLISH news text", b"MONITOR"])
 def test_nobody_listens_or_publishes_here(line: bytes) -> None:
     node = shard()
     request(node, b"CLIENT ID", client=OTHER)
