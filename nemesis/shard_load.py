@@ -27,7 +27,7 @@ Places = Sequence[tuple[str, int]]
 TIMEOUT_S = 20.0
 REST_S = 0.05
 # By default redis-py forgets the addresses that it was given for those that CLUSTER SLOTS names: a client that asks
-# nothing while every shard moves twice knows only places that serve no shard any more, and fails until it is made again.
+# nothing while every shard moves twice knows only places that serve no shard any more, and fails until it is closed.
 FORGETS_ADDRESSES = False
 BLOCK_MS = 500
 COUNT = 50
