@@ -17,13 +17,15 @@ from crdtstream.core import effects as fx
 from crdtstream.core.applying import Applied
 from crdtstream.core.effects import Batch, CounterRange, Effect, Key
 from crdtstream.core.entries.block import Block, demand_blocks
+from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.groups.group import Group
-from crdtstream.core.groups.runs import limit_without, runs_below
+from crdtstream.core.groups.runs import exact_runs, limit_without, runs_below
 from crdtstream.core.names.acknowledging import demand_runs, named_blocks
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.causality import VersionVector
-from crdtstream.core.values.entry_id import ID_MAX, EntryId, id_below
+from crdtstream.core.values.entry_id import ID_MAX, EntryId, id_below, next_id
+from crdtstream.core.values.intervals import Interval, IntervalSet
 
 
 def demanded_by(batch: Batch, applied: Applied) -> list[Block]:
@@ -119,12 +121,22 @@ def foresee_dropped(stream: Stream, group: Group, gone: set[EntryId]) -> None:
         demand_blocks(tree.spilled_with(sorted([*[high for _, high in delivered.pairs()], first])))
         limit = limit_without(tree, group.pending, gone)
         runs = runs_below(tree, delivered, group.acked.get(origin), limit)
-        for one in sorted(gone) if group.rules.exact else ():
-            if delivered.contains(one):
-                start = delivered.start_from(one)
-                last = tree.last_id_between(start, id_below(one))
-                runs.append((start if last is None else last, one))
+        if group.rules.exact:
+            runs += exact_runs_without(tree, delivered, group, gone)
         demand_blocks(named_blocks(stream, {origin: runs}))
+
+
+def exact_runs_without(tree: EntryTree, delivered: IntervalSet, group: Group, gone: set[EntryId]) -> list[Interval]:
+    """The exact runs of a tree once these are no longer pending; the blocks in which they may end are read together."""
+    acknowledged, pending = group.acknowledged_exactly(tree.origin), group.pending
+    acknowledged.union(IntervalSet.of([(id_below(one), one) for one in sorted(gone) if delivered.contains(one)]))
+    ends: set[EntryId] = set()
+    for low, high in acknowledged.pairs():
+        ends.update((low, high))
+        for one in zip(*pending.columns_within(tree.origin, next_id(low) or ID_MAX, high), strict=True):
+            ends.update((id_below(one), one))
+    demand_blocks(tree.spilled_with(sorted(ends)))
+    return exact_runs(tree, delivered, acknowledged, group.acked.get(tree.origin), pending, gone)
 
 
 def foresee_runs(replica: Replica, key: Key) -> None:

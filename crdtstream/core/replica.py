@@ -342,8 +342,8 @@ class Replica:
         """Prepare runs of entries that another region delivered, acknowledged here."""
         stream = self.keyspace.known(key)
         assert stream is not None, "runs for a key that does not exist"
-        creates = stream.groups[name].creates
-        self._prepare(fx.Acknowledged(key, name, sorted(creates), runs, resets_of(creates)))
+        self.acknowledge_key(key)
+        self._acknowledge_runs(key, name, stream.groups[name].creates, runs)
 
     def acknowledge_delivered(self, key: Key, name: bytes) -> None:
         """Prepare runs of all that was delivered here and is not pending, however many these are."""

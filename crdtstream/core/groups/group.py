@@ -236,6 +236,10 @@ class Group:
         self._unsettled = {}
         self._last_unsettled = NO_ORIGIN
 
+    def acknowledged_exactly(self, origin: int) -> IntervalSet:
+        """A copy of what was acknowledged, and may be in no run yet."""
+        return self._acknowledged[origin].copy() if origin in self._acknowledged else IntervalSet()
+
     def look_for_runs(self, trees: ByOrigin[EntryTree], exact_max: int) -> dict[int, list[Interval]]:
         """What `new_runs` finds; notes nothing."""
         found = {origin: self._new_runs_of(origin, trees.get(origin), exact_max) for origin in sorted(self._unsettled)}
@@ -399,8 +403,7 @@ class Group:
         """Note a request of this consumer now; the consumer is created if necessary."""
         known = self.consumers.get(consumer)
         if known is None:
-            known = Consumer(now_ms)
-            self.consumers[consumer] = known
+            known = self.consumers[consumer] = Consumer(now_ms)
         known.seen_ms = now_ms
         return known
 
@@ -494,6 +497,4 @@ class Group:
                 assert not self._wanted_of(tree, 1), f"entries of origin {tree.origin} are wanted below the read cursor"
         for origin in self.delivered:
             if origin not in self._unsettled:
-                assert not self._new_runs_of(origin, trees.get(origin), 0), (
-                    f"origin {origin} has new runs, and is settled"
-                )
+                assert not self._new_runs_of(origin, trees.get(origin), 0), f"settled origin {origin} has new runs"

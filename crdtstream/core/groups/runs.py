@@ -7,6 +7,7 @@ neighbours merge: an entry never arrives inside such an interval.
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from crdtstream.core.entries.entry_tree import EntryTree
@@ -16,6 +17,7 @@ from crdtstream.core.values.intervals import Interval, IntervalSet
 
 EXACT_INTERVALS_MAX: Final = 1_000
 UNLIMITED: Final = 1 << 62
+NONE_GONE: Final[frozenset[EntryId]] = frozenset()
 
 
 def contiguous_runs(
@@ -58,7 +60,7 @@ def acknowledged_limit(tree: EntryTree, pending: PendingEntries) -> EntryId:
     return ID_MAX
 
 
-def limit_without(tree: EntryTree, pending: PendingEntries, gone: set[EntryId]) -> EntryId:
+def limit_without(tree: EntryTree, pending: PendingEntries, gone: AbstractSet[EntryId]) -> EntryId:
     """What `acknowledged_limit` is once these are no longer pending."""
     for entry_id in pending.ids(tree.origin, None):
         if entry_id not in gone and tree.counter_of(entry_id):
@@ -72,15 +74,17 @@ def exact_runs(
     acknowledged: IntervalSet,
     acked: IntervalSet | None,
     pending: PendingEntries,
+    gone: AbstractSet[EntryId] = NONE_GONE,
 ) -> list[Interval]:
     """The runs above the first live pending entry that no known run covers, of the live entries among what was
-    acknowledged.
+    acknowledged, once those that are gone are no longer pending.
     """
-    fresh = without_pending(tree, acknowledged, pending).intersection(delivered)
+    fresh = without_pending(tree, acknowledged, pending, gone).intersection(delivered)
     if acked is not None:
         fresh = fresh.minus(acked)
     found: list[Interval] = []
-    for low, high in fresh.pieces(acknowledged_limit(tree, pending), ID_MAX):
+    limit = limit_without(tree, pending, gone) if gone else acknowledged_limit(tree, pending)
+    for low, high in fresh.pieces(limit, ID_MAX):
         if tree.last_id_between(low, high) is None:
             continue
         start = delivered.start_from(high)
@@ -118,11 +122,13 @@ def passed_of(delivered: IntervalSet | None, skipped: IntervalSet | None, acked:
     return passed
 
 
-def without_pending(tree: EntryTree, acknowledged: IntervalSet, pending: PendingEntries) -> IntervalSet:
-    """The same without the entries that live and are pending (again)."""
+def without_pending(
+    tree: EntryTree, acknowledged: IntervalSet, pending: PendingEntries, gone: AbstractSet[EntryId]
+) -> IntervalSet:
+    """The same without the entries that live and are pending (again), but for those that are gone."""
     left = acknowledged.copy()
     for low, high in acknowledged.pairs():
         for entry_id in zip(*pending.columns_within(tree.origin, next_id(low) or ID_MAX, high), strict=True):
-            if tree.counter_of(entry_id):
+            if entry_id not in gone and tree.counter_of(entry_id):
                 left.remove(id_below(entry_id), entry_id)
     return left

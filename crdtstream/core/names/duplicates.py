@@ -24,6 +24,7 @@ from crdtstream.core.names.register import NamedAdd, NameRegister
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import EntryId, id_below
+from crdtstream.core.values.intervals import Interval
 from crdtstream.core.values.origin_intervals import OriginIntervals
 
 
@@ -70,34 +71,38 @@ def _foresee(stream: Stream) -> None:
 def _lost_of(replica: Replica, key: Key, stream: Stream, register: NameRegister) -> list[NamedAdd]:
     """The lost entries that live here; what was acknowledged of lost ones is passed on first, while they do."""
     living: list[NamedAdd] = []
-    names = list(register.met)
+    losses = [pair for name in register.met for pair in register.losses(name)]
     register.met.clear()
-    for name in names:
-        for lost, survivor in register.losses(name):
-            for group_name, group in sorted(stream.groups.items()):
-                if is_acknowledged(stream, group_name, group, lost):
-                    acknowledge_survivor(replica, key, group_name, survivor)
-            if not lost.is_lost:
-                lost.is_lost = True
-                replica.applied.conflicts.record(ADDED_TWICE, key, survivor.dot, lost.dot)
-            if stream.holds(lost.dot[0], lost.entry_id):
-                living.append(lost)
+    for group_name, group in sorted(stream.groups.items()):
+        passed = [survivor for lost, survivor in losses if is_acknowledged(stream, group_name, group, lost)]
+        acknowledge_survivors(replica, key, group_name, passed)
+    for lost, survivor in losses:
+        if not lost.is_lost:
+            lost.is_lost = True
+            replica.applied.conflicts.record(ADDED_TWICE, key, survivor.dot, lost.dot)
+        if stream.holds(lost.dot[0], lost.entry_id):
+            living.append(lost)
     return living
 
 
-def acknowledge_survivor(replica: Replica, key: Key, name: bytes, survivor: NamedAdd) -> bool:
-    """Acknowledge this entry for the group in all regions; false if that is done, or the entry is gone."""
+def acknowledge_survivors(replica: Replica, key: Key, name: bytes, survivors: list[NamedAdd]) -> bool:
+    """Acknowledge these entries for the group in all regions; false if that is done, or they are gone. All leave the
+    pending entries before the one effect: its runs are those that were foreseen.
+    """
     stream = replica.keyspace.databases[key[0]][key[1]]
-    group, origin, entry_id = stream.groups[name], survivor.dot[0], survivor.entry_id
-    piece = (id_below(entry_id), entry_id)
-    is_held = group.pending.get(origin, entry_id) is not None
-    if is_held:
-        replica.record(PendingDropped(key, name, OriginIntervals(origin, *piece)))
-    acked = group.acked.get(origin)
-    if not stream.holds(origin, entry_id) or (acked is not None and acked.contains(entry_id)):
-        return is_held
-    replica.acknowledge_unread(key, name, {origin: [piece]})
-    return True
+    group, is_held = stream.groups[name], False
+    runs: dict[int, list[Interval]] = {}
+    for origin, entry_id in sorted({(one.dot[0], one.entry_id) for one in survivors}):
+        interval = (id_below(entry_id), entry_id)
+        if group.pending.get(origin, entry_id) is not None:
+            is_held = True
+            replica.record(PendingDropped(key, name, OriginIntervals(origin, *interval)))
+        acked = group.acked.get(origin)
+        if stream.holds(origin, entry_id) and not (acked is not None and acked.contains(entry_id)):
+            runs.setdefault(origin, []).append(interval)
+    if runs:
+        replica.acknowledge_unread(key, name, runs)
+    return is_held or bool(runs)
 
 
 def acknowledge_lost(replica: Replica, key: Key, name: bytes, ids: list[EntryId]) -> list[EntryId]:
@@ -111,7 +116,7 @@ def acknowledge_lost(replica: Replica, key: Key, name: bytes, ids: list[EntryId]
         is_held = bool(stream.groups[name].pending.origins_of(entry_id))
         for survivor in register.survivors_of(entry_id) if register is not None else []:
             if _counts(stream.groups[name], is_held, survivor):
-                done = acknowledge_survivor(replica, key, name, survivor)
+                done = acknowledge_survivors(replica, key, name, [survivor])
                 if done and not is_held:
                     found.append(entry_id)
     return found
