@@ -26,6 +26,7 @@ LATEST_SEQ: Final = -1
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
 ARRAY, MAP, JSON = "array", "map", "json"
+PERMISSIVE, FAILFAST, DROPMALFORMED = "permissive", "failfast", "dropmalformed"
 # Options of the whole query that Spark also passes to its source or sink.
 OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 
@@ -74,6 +75,15 @@ def one_of(*words: str) -> Callable[[str, str], str]:
         return value.lower()
 
     return parse
+
+
+def mode(name: str, value: str) -> str:
+    if value.lower() == DROPMALFORMED:
+        raise OptionError(
+            f"{name} is {value}, which loses entries without a word: leave {name} out, and filter by the column"
+            " columnNameOfCorruptRecord"
+        )
+    return one_of(PERMISSIVE, FAILFAST)(name, value)
 
 
 def names(name: str, value: str) -> tuple[str, ...]:
@@ -190,6 +200,34 @@ TABLE: Final = (
         ARRAY,
         "column `fields`: `array` of structs (all fields, in order), `map` (loses order) or `json` (text)",
         one_of(ARRAY, MAP, JSON),
+    ),
+    Option(
+        "payloadSchema",
+        "",
+        "what fields of entries become columns with types: DDL such as `order BIGINT, item STRING`, or a file on the "
+        "driver with the schema of one field, `*.json` (JSON Schema), `*.avsc` (Avro), `*.desc`, `*.pb` or `*.binpb` "
+        "(descriptor set of Protobuf); a sink writes such columns ([Payloads](spark-payloads.md))",
+        text,
+    ),
+    Option(
+        "payloadField",
+        "",
+        "the field that holds the payload: `payload` if `payloadSchema` is a file; with DDL, a field with JSON",
+        text,
+    ),
+    Option("payloadColumn", "", "one column for the whole payload, as a struct; without it each member has one", text),
+    Option("payloadMessage", "", "the Protobuf message, with its package, if the file has several", text),
+    Option(
+        "mode",
+        "PERMISSIVE",
+        "`PERMISSIVE`: what does not fit `payloadSchema` is null, and a column says why; `FAILFAST` fails the query",
+        mode,
+    ),
+    Option(
+        "columnNameOfCorruptRecord",
+        "_corrupt_record",
+        "with `payloadSchema`: the column that says what is wrong with an entry, null if nothing is",
+        text,
     ),
     Option("includeMetadata", "false", "adds the columns `region`, `id_ms`, `id_seq` and `region_read`", boolean),
     Option(

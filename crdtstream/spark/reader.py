@@ -23,7 +23,7 @@ from crdtstream.bulk import bulk_pb2
 from crdtstream.spark import heads as heads_of
 from crdtstream.spark import plan
 from crdtstream.spark.client import BulkMessage
-from crdtstream.spark.columns import Decoder, columns_of
+from crdtstream.spark.columns import Column, Decoder, columns_of
 from crdtstream.spark.entries import runs
 from crdtstream.spark.heads import Heads
 from crdtstream.spark.losses import LOSSES_SHOWN, DataLoss, Loss, report
@@ -45,6 +45,15 @@ from crdtstream.spark.sharded import ShardedClient, client_of
 # Discovery takes at most one part in this many of the time of an idle query, however many streams there are.
 KEPT_LONGER: Final = 5
 log = logging.getLogger(__name__)
+
+
+def payload_columns(options: Options, schema: Any, own: Sequence[Column]) -> list[Column]:
+    """The columns of a payload's schema; without one nothing is imported."""
+    if options["payloadSchema"] is None:
+        return []
+    from crdtstream.spark.payloads import decoding
+
+    return decoding.payload_columns(options, schema, own)
 
 
 class MissingStream(RuntimeError):
@@ -70,8 +79,9 @@ class Reading:
         self.options = options
         # Origins that were reported as unknown.
         self.unknown: set[int] = set()
+        columns = columns_of(options["fieldsAs"], options["includeMetadata"])
         self.decoder = Decoder(
-            columns_of(options["fieldsAs"], options["includeMetadata"]), to_arrow_schema(schema, timezone="UTC")
+            [*columns, *payload_columns(options, schema, columns)], to_arrow_schema(schema, timezone="UTC")
         )
 
     @property

@@ -29,7 +29,12 @@ class CrdtStreamSource(DataSource):
     def schema(self) -> str:
         from crdtstream.spark.columns import columns_of, ddl
 
-        return ddl(columns_of(self.parsed["fieldsAs"], self.parsed["includeMetadata"]))
+        own = ddl(columns_of(self.parsed["fieldsAs"], self.parsed["includeMetadata"]))
+        if self.parsed["payloadSchema"] is None:
+            return own
+        from crdtstream.spark.payloads.decoding import ddl_of
+
+        return own + ddl_of(self.parsed)
 
     def reader(self, schema: Any) -> Any:
         from crdtstream.spark.reader import BatchReader
