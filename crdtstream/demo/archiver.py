@@ -14,7 +14,7 @@ from pathlib import Path
 from crdtstream.demo.cluster import DemoError
 from crdtstream.processes.launching import LOCAL, Running
 from crdtstream.processes.waiting import until
-from crdtstream.spark.jobs.delta import DeltaArchive
+from crdtstream.spark.tables.delta import DeltaArchive
 
 INTERVAL_S = 1
 COMMIT_S = 300.0

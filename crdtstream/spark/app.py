@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from crdtstream.spark.jobs.archive import Archive
-    from crdtstream.spark.jobs.dataset import Published
     from crdtstream.spark.jobs.table_archive import TableArchive
+    from crdtstream.spark.tables.commits import Published
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = console_of()
@@ -67,7 +67,7 @@ Extra = Annotated[list[str] | None, typer.Option("--option", help="Data source o
 # The errors worded by this package, which Spark wraps in a text of its own.
 WORDED = re.compile(
     r"(?:AuditError|BulkError|CorruptRecord|DataLoss|ForeignQuery|MissingStream|OptionError|RowError|Stranded"
-    r"|TableConflict|TableGap): (.+)"
+    r"|TableConflict|TableGap|UnreadableTable): (.+)"
 )
 
 
@@ -88,15 +88,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def own_errors() -> tuple[type[Exception], ...]:
     """The errors whose text tells a user what to do."""
     from crdtstream.spark.jobs.audited_regions import AuditError
-    from crdtstream.spark.jobs.dataset import ForeignQuery
-    from crdtstream.spark.jobs.delta import TableConflict
     from crdtstream.spark.jobs.replay import OwnArchive
     from crdtstream.spark.losses import DataLoss
     from crdtstream.spark.options import OptionError
     from crdtstream.spark.reader import MissingStream
     from crdtstream.spark.regions import BulkError
+    from crdtstream.spark.tables.commits import ForeignQuery, TableConflict, UnreadableTable
 
-    return (AuditError, BulkError, DataLoss, ForeignQuery, MissingStream, OptionError, OwnArchive, TableConflict)
+    of_tables = (ForeignQuery, TableConflict, UnreadableTable)
+    return (AuditError, BulkError, DataLoss, MissingStream, OptionError, OwnArchive, *of_tables)
 
 
 def spark_errors() -> type[Exception]:
@@ -158,8 +158,8 @@ def archive_of(
     spark: SparkSession, options: Mapping[str, str], directory: str, table: TableFormat, keep_removed: bool
 ) -> Archive | TableArchive:
     if table == TableFormat.DELTA:
-        from crdtstream.spark.jobs.delta import DeltaArchive
         from crdtstream.spark.jobs.table_archive import TableArchive
+        from crdtstream.spark.tables.delta import DeltaArchive
 
         return TableArchive(spark, options, DeltaArchive(directory), print_batch, keep_removed)
     from crdtstream.spark.jobs.archive import Archive
@@ -209,8 +209,8 @@ def audit(
 def compare_table(
     options: Mapping[str, str], archive: str, keep_removed: bool, as_csv: str, as_json: str, master: str
 ) -> NoReturn:
-    from crdtstream.spark.jobs.delta import DeltaArchive
     from crdtstream.spark.jobs.table_audit import audit_table
+    from crdtstream.spark.tables.delta import DeltaArchive
 
     screen = screen_beside(as_csv, as_json)
     done = audit_table(start_session("crdtstream audit", master), options, DeltaArchive(archive), keep_removed)

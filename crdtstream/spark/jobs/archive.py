@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
-from crdtstream.spark.jobs.dataset import Dataset, Published
+from crdtstream.spark.jobs.dataset import Dataset
+from crdtstream.spark.tables.commits import Published
 
 CHECKPOINT = "_checkpoint"
 MERGED_BYTES = 64 << 20

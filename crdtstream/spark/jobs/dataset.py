@@ -29,9 +29,10 @@ from pathlib import PurePosixPath
 import pyarrow.fs as filesystems
 import pyarrow.parquet as parquet
 
+from crdtstream.spark.tables.commits import PUBLISHED, ForeignQuery, Published
+
 STAGING = "_staging"
 JOURNAL = "_journal"
-PUBLISHED = "_published.json"
 # Of a table, whose files are not these.
 DELTA_LOG = "_delta_log"
 # A task of a query that was stopped goes on writing until its executor hears of that.
@@ -52,19 +53,6 @@ class DataFile:
     @property
     def folder(self) -> str:
         return str(PurePosixPath(self.path).parent)
-
-
-@dataclass(frozen=True)
-class Published:
-    """What a batch added: files, rows, bytes. All are zero if the archive already had it."""
-
-    files: int = 0
-    rows: int = 0
-    size_bytes: int = 0
-
-
-class ForeignQuery(Exception):
-    """The directory was written by another query, or is an archive of another kind."""
 
 
 class Dataset:

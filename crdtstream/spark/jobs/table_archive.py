@@ -18,10 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from crdtstream.spark.ack import planned
 from crdtstream.spark.jobs.archive import CHECKPOINT, Archived, Progress
-from crdtstream.spark.jobs.dataset import Published
-from crdtstream.spark.jobs.delta import DeltaArchive, through
 from crdtstream.spark.jobs.table_audit import bounds_of, delete_removed
 from crdtstream.spark.offsets import Positions, merged, to_json
+from crdtstream.spark.tables.commits import Published
+from crdtstream.spark.tables.delta import DeltaArchive, through
 
 COMPACTED_EVERY = 16
 # Tables know times in µs; the other form is Spark's own.

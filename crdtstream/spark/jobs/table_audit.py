@@ -10,23 +10,22 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from crdtstream.spark.ack import files_of
 from crdtstream.spark.jobs.audit import PLACE, SHOWN_MAX, text_of_entry
-from crdtstream.spark.jobs.audited_regions import AuditError
-from crdtstream.spark.jobs.delta import DeltaArchive, through
 from crdtstream.spark.offsets import Positions, origin_text, stream_bytes, to_json
+from crdtstream.spark.tables.commits import UnreadableTable
+from crdtstream.spark.tables.delta import DeltaArchive, files_in, through
+from crdtstream.spark.tables.files import TableFile, batches_of
 
 COMPARED: Final = (
     "stream string, origin string, seq bigint, id string, fields array<struct<field: binary, value: binary>>"
 )
+COLUMNS: Final = ("stream", "origin", "seq", "id", "fields")
 MISSING, ALTERED, TWICE, REMOVED = "missing", "altered", "twice", "removed"
 
 
@@ -79,7 +78,7 @@ def delete_removed(spark: SparkSession, options: Mapping[str, str], archive: Del
 def opened(archive: DeltaArchive) -> DeltaTable:
     table = archive.table()
     if table is None:
-        raise AuditError(
+        raise UnreadableTable(
             f"there is no table at {archive.uri}: name the directory that archive --table delta has written"
         )
     return table
@@ -138,27 +137,15 @@ def shown(stream: str) -> str:
 
 def rows_of(spark: SparkSession, table: DeltaTable) -> DataFrame:
     """The table in Spark, without a JVM for Delta: its files are read by the workers."""
-    if pa.table(table.deletion_vectors()).num_rows:
-        raise AuditError(
-            f"{table.table_uri} has deletion vectors, which are not read here: purge them with REORG TABLE"
-        )
-    root = table.table_uri.rstrip("/")
-    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    files = [(f"{root}/{unquote(action['path'])}", action["partition.stream"]) for action in actions]
+    files = [(file.uri, file.stream, file.rows) for file in files_in(table)]
     if not files:
         return spark.createDataFrame([], COMPARED)
-    listed = spark.createDataFrame(files, "uri string, stream string").repartition(len(files))
+    listed = spark.createDataFrame(files, "uri string, stream string, rows bigint").repartition(len(files))
     return listed.mapInArrow(read_files, COMPARED)
 
 
 def read_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read what is compared of each file; a file that was merged has no column for what it is partitioned by."""
+    """Read what is compared of each file."""
     for batch in batches:
         for row in batch.to_pylist():
-            files, path = files_of(row["uri"])
-            for part in parquet.ParquetFile(path, filesystem=files).iter_batches(
-                columns=["origin", "seq", "id", "fields"]
-            ):
-                # Delta knows no empty text among the values that tables are partitioned by.
-                names = pa.array([row["stream"] or ""] * part.num_rows, pa.string())
-                yield pa.RecordBatch.from_arrays([names, *part.columns], ["stream", *part.schema.names])
+            yield from batches_of(TableFile(**row), COLUMNS)

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from crdtstream.spark.jobs.archive import Archive, Merging, archive
-from crdtstream.spark.jobs.dataset import ForeignQuery
+from crdtstream.spark.tables.commits import ForeignQuery
 from tests.bulk.columns import message_of
 from tests.runtime.bulk_ports import rows, serving
 from tests.spark.fake_regions import START_MS, Regions

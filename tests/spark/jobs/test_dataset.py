@@ -17,7 +17,8 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from crdtstream.spark.jobs import dataset as dataset_module
-from crdtstream.spark.jobs.dataset import Dataset, ForeignQuery, Published
+from crdtstream.spark.jobs.dataset import Dataset
+from crdtstream.spark.tables.commits import ForeignQuery, Published
 
 FOLDER = "stream_part=s/date=2026-11-22"
 

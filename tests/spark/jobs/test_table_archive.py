@@ -12,10 +12,10 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 
 from crdtstream.spark.jobs.archive import archive as archive_files
-from crdtstream.spark.jobs.dataset import ForeignQuery, Published
-from crdtstream.spark.jobs.delta import DeltaArchive, TableConflict, highest, through
 from crdtstream.spark.jobs.table_archive import TableArchive, TableGap
 from crdtstream.spark.offsets import Positions
+from crdtstream.spark.tables.commits import ForeignQuery, Published, TableConflict
+from crdtstream.spark.tables.delta import DeltaArchive, highest, through
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, held, source
 

@@ -12,11 +12,11 @@ pytest.importorskip("deltalake")
 
 from deltalake import write_deltalake
 
-from crdtstream.spark.jobs.audited_regions import AuditError
-from crdtstream.spark.jobs.delta import DeltaArchive
 from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.jobs.table_audit import TableAudited, TableDifference, audit_table
 from crdtstream.spark.offsets import origin_text
+from crdtstream.spark.tables.commits import UnreadableTable
+from crdtstream.spark.tables.delta import DeltaArchive
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, source
 
@@ -85,5 +85,5 @@ def test_what_no_region_has_reached_is_no_removal(spark: Any, regions: Regions, 
 
 
 def test_a_directory_without_a_table_is_named(spark: Any, regions: Regions, tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match="there is no table at"):
+    with pytest.raises(UnreadableTable, match="there is no table at"):
         audited(spark, regions, DeltaArchive(str(tmp_path / "none")))

@@ -18,6 +18,7 @@ import time
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -28,17 +29,14 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from crdtstream.spark.ack import files_of
-from crdtstream.spark.jobs.dataset import PUBLISHED, ForeignQuery, Published
 from crdtstream.spark.offsets import Positions, from_json, parse_origin, to_json
+from crdtstream.spark.tables.commits import PUBLISHED, ForeignQuery, Published, UnreadableTable, conflict
+from crdtstream.spark.tables.files import TableFile
 
 PARTITIONED_BY: Final = ["stream", "date"]
 DATA: Final = "data"
 THROUGH: Final = "crdtstream.through"
 COMMITS_LOOKED_AT: Final = 1_000
-
-
-class TableConflict(Exception):
-    """Another writer has changed the table meanwhile."""
 
 
 class DeltaArchive:
@@ -149,13 +147,6 @@ class DeltaArchive:
         return int(done["numFilesRemoved"])
 
 
-def conflict(uri: str) -> TableConflict:
-    return TableConflict(
-        f"another writer has changed {uri} meanwhile, so this one has published nothing more: let one archive job write"
-        " to a table, then run it again; it goes on where the table ends"
-    )
-
-
 def carrying(positions: Positions) -> CommitProperties:
     """A commit with this vector, which fails if the version that it was made for is not the latest."""
     return CommitProperties({THROUGH: json.dumps(to_json(positions))}, max_commit_retries=0)
@@ -192,3 +183,17 @@ def highest(table: DeltaTable) -> Positions:
             origin = parse_origin(row["origin"])
             position[origin] = max(row["seq_max"], position.get(origin, 0))
     return found
+
+
+def files_in(table: DeltaTable) -> list[TableFile]:
+    """The files of this version. Raises UnreadableTable."""
+    if pa.table(table.deletion_vectors()).num_rows:
+        raise UnreadableTable(
+            f"{table.table_uri} has deletion vectors, which are not read here: purge them with REORG TABLE"
+        )
+    root = table.table_uri.rstrip("/")
+    # Delta knows no empty text among the values that tables are partitioned by.
+    return [
+        TableFile(f"{root}/{unquote(action['path'])}", action["partition.stream"] or "", action["num_records"] or 0)
+        for action in pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    ]

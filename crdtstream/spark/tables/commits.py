@@ -1,0 +1,37 @@
+"""What a commit to an archive added, and why one is refused: of a table, or of a directory of files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+# The ledger of an archive of files.
+PUBLISHED: Final = "_published.json"
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a batch added: files, rows, bytes. All are zero if the archive already had it."""
+
+    files: int = 0
+    rows: int = 0
+    size_bytes: int = 0
+
+
+class ForeignQuery(Exception):
+    """The directory was written by another query, or is an archive of another kind."""
+
+
+class UnreadableTable(Exception):
+    """There is no table, or it has files that this package does not read; the text says what to do."""
+
+
+class TableConflict(Exception):
+    """Another writer has changed the table meanwhile."""
+
+
+def conflict(uri: str) -> TableConflict:
+    return TableConflict(
+        f"another writer has changed {uri} meanwhile, so this one has published nothing more: let one archive job write"
+        " to a table, then run it again; it goes on where the table ends"
+    )

@@ -1,0 +1,38 @@
+"""The files of a table, read by Spark's workers with pyarrow: no JVM needs to know the table's format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from crdtstream.spark.ack import files_of
+
+STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """One file of a version of a table, and the stream of all its rows."""
+
+    uri: str
+    stream: str
+    rows: int
+
+
+def batches_of(file: TableFile, columns: Sequence[str]) -> Iterator[Any]:
+    """Record batches with these columns; one that the file lacks, because it came later, is null throughout."""
+    files, path = files_of(file.uri)
+    opened = parquet.ParquetFile(path, filesystem=files)
+    present = [name for name in columns if name in opened.schema_arrow.names and name != STREAM]
+    for part in opened.iter_batches(columns=present):
+        yield pa.RecordBatch.from_arrays([column_of(file, part, name) for name in columns], list(columns))
+
+
+def column_of(file: TableFile, part: Any, name: str) -> Any:
+    if name == STREAM:  # A file that was merged has no column for what it is partitioned by.
+        return pa.repeat(pa.scalar(file.stream, pa.string()), part.num_rows)
+    return part.column(name) if name in part.schema.names else pa.nulls(part.num_rows)
