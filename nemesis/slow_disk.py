@@ -59,8 +59,8 @@ class LateDisk:
         return getattr(self._opened, name)
 
 
-def opened_late(orders: Path, open_disk: Any, path: str) -> LateDisk:
-    return LateDisk(open_disk(path), orders)
+def opened_late(orders: Path, open_directory: Any, config: Any) -> LateDisk:
+    return LateDisk(open_directory(config), orders)
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def main() -> None:
     from crdtstream.__main__ import main as run
     from crdtstream.runtime import loop
 
-    vars(loop)["RealDisk"] = partial(opened_late, orders, vars(loop)["RealDisk"])
+    vars(loop)["open_directory"] = partial(opened_late, orders, vars(loop)["open_directory"])
     run()
 
 
