@@ -279,6 +279,13 @@ TABLE: Final = (
         "`false` leaves it out if that number was published with the same rows, and otherwise fails",
         boolean,
     ),
+    Option(
+        "deadLetterStream",
+        "",
+        "sink: the stream of rows with something in `columnNameOfCorruptRecord`, which keep their column `fields`; "
+        "without it such a row fails the write",
+        text,
+    ),
     Option("skipLowerIds", "false", "sink: leave out rows with an ID that is not above all in its stream", boolean),
     Option("txnVersion", "", "sink, batch only: number of this write under `txnAppId`, which must rise", at_least(0)),
 )
@@ -352,6 +359,10 @@ class Options:
             raise OptionError("startingOffsets is latest, so a batch would read nothing: name an earlier position")
         if not streaming and self["endingOffsets"] == EARLIEST:
             raise OptionError("endingOffsets is earliest, so a batch would read nothing: name a later position")
+        if self["deadLetterStream"]:
+            raise OptionError(
+                "deadLetterStream is for sinks: a reader has corrupt entries as rows; give it to the sink"
+            )
         if self["ackGroup"] and not streaming:
             raise OptionError("ackGroup is for streaming queries: after a batch use crdtstream.spark.ack.advance")
 

@@ -54,8 +54,14 @@ class StreamSink:
             raise OptionError("entries are only added: use mode append (a streaming query: outputMode append)")
         self.options = options
         self.target = RowTarget(options["database"], options["stream"] or "", options["skipLowerIds"])
-        check_columns(schema.names, self.target)
-        check_types(to_arrow_schema(schema, timezone="UTC"))
+        self.typed = None
+        if options["payloadSchema"] or options["deadLetterStream"]:
+            from crdtstream.spark.payloads.encoding import TypedRows
+
+            self.typed = TypedRows(options, schema)
+        else:
+            check_columns(schema.names, self.target)
+            check_types(to_arrow_schema(schema, timezone="UTC"))
 
     @property
     def client(self) -> ShardedClient:
@@ -67,6 +73,8 @@ class StreamSink:
 
     def write(self, batches: Iterator[Any], written: WrittenPartition) -> WrittenPartition:
         client = self.client
+        if self.typed:
+            batches = map(self.typed.reshaped, batches)
         rows = (message for batch in batches for message in messages_by_shard(batch, self.target, len(client.shards)))
         for shard, call in calls(rows, 0 if self.staged else CALL_BYTES):
             count = sum(message.count for message in call)
