@@ -6,11 +6,13 @@ Spark imports this module to look up any format, so other modules are imported o
 from __future__ import annotations
 
 from collections.abc import MutableMapping
+from importlib import import_module
 from typing import Any
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 
-from crdtstream.spark.options import Options
+from crdtstream.spark.options import OptionError, Options
 
 NAME = "crdtstream"
 
@@ -19,6 +21,7 @@ class CrdtStreamSource(DataSource):
     """`spark.read.format("crdtstream")`, `readStream`, `write` and `writeStream`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
+        refuse_old_spark()
         super().__init__(options)
         self.parsed = Options(options)
 
@@ -55,3 +58,14 @@ class CrdtStreamSource(DataSource):
         from crdtstream.spark.writer import StreamWriter
 
         return StreamWriter(self.parsed, schema, overwrite)
+
+
+def refuse_old_spark() -> None:
+    """Spark 4.0 and 4.1 find this source, but lack what its readers are made of."""
+    try:
+        import_module("pyspark.sql.streaming.datasource")
+    except ImportError:
+        raise OptionError(
+            f"Spark {pyspark.__version__} has no rate limits and no AvailableNow for sources in Python: use 4.2 or"
+            " newer"
+        ) from None

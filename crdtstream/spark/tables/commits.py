@@ -35,3 +35,14 @@ def conflict(uri: str) -> TableConflict:
         f"another writer has changed {uri} meanwhile, so this one has published nothing more: let one archive job write"
         " to a table, then run it again; it goes on where the table ends"
     )
+
+
+class ChangedType(Exception):
+    """Rows have another type than a column of the table."""
+
+
+def changed_type(uri: str, column: str, held: str, given: str) -> ChangedType:
+    return ChangedType(
+        f"column {column} of {uri} is {held}, and the rows have {given}: a table's columns keep their types. Give the"
+        " column another name in the schema, or archive to another directory"
+    )

@@ -30,7 +30,7 @@ from deltalake.transaction import AddAction
 
 from crdtstream.spark.ack import files_of
 from crdtstream.spark.offsets import Positions, from_json, parse_origin, to_json
-from crdtstream.spark.tables.commits import PUBLISHED, ForeignQuery, Published, UnreadableTable, conflict
+from crdtstream.spark.tables.commits import PUBLISHED, ForeignQuery, Published, UnreadableTable, changed_type, conflict
 from crdtstream.spark.tables.files import TableFile
 
 PARTITIONED_BY: Final = ["stream", "date"]
@@ -54,8 +54,12 @@ class DeltaArchive:
         return DeltaTable(self.uri, storage_options=self._storage)
 
     def opened(self, schema: pa.Schema) -> DeltaTable:
-        """The table as it is now, made or extended so that rows of this schema fit. Raises TableConflict."""
+        """The table as it is now, made or extended so that rows of this schema fit. Raises TableConflict, or
+        ChangedType.
+        """
         table = self.table()
+        if table is not None:
+            refuse_changed(self.uri, table, schema)
         try:
             if table is None:
                 self._create(schema)
@@ -150,6 +154,18 @@ class DeltaArchive:
 def carrying(positions: Positions) -> CommitProperties:
     """A commit with this vector, which fails if the version that it was made for is not the latest."""
     return CommitProperties({THROUGH: json.dumps(to_json(positions))}, max_commit_retries=0)
+
+
+def refuse_changed(uri: str, table: DeltaTable, schema: pa.Schema) -> None:
+    """Files with another type of a column could be committed, and then not read."""
+    held = {each.name: each.type for each in table.schema().fields}
+    for each in Schema.from_arrow(schema).fields:
+        if held.get(each.name, each.type) != each.type:
+            raise changed_type(uri, each.name, plain_type(held[each.name]), plain_type(each.type))
+
+
+def plain_type(kind: Any) -> str:
+    return str(getattr(kind, "type", kind))
 
 
 def names_of(table: DeltaTable) -> set[str]:

@@ -1,0 +1,54 @@
+"""Typed columns in a Delta table: those that appear later are added, and a column keeps its type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+
+from crdtstream.spark.jobs.table_archive import TableArchive
+from crdtstream.spark.tables.delta import DeltaArchive
+from tests.spark.fake_regions import Regions
+from tests.spark.jobs.streams import source
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def archive(spark: Any, regions: Regions, table: DeltaArchive, schema: str) -> None:
+    job = TableArchive(spark, source(regions) | {"payloadSchema": schema}, table)
+    job.start().awaitTermination()
+    job.finish()
+
+
+def test_columns_of_a_longer_schema_are_added(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    regions[1].add("s1", [b"n", b"1"], [b"n", b"x"])
+    archive(spark, regions, table, "n BIGINT")
+    regions[1].add("s1", [b"n", b"2", b"at", b"2026-11-27T06:00:00Z", b"tags", b'["a"]'])
+    archive(spark, regions, table, "n BIGINT, at TIMESTAMP, tags ARRAY<STRING>")
+    read = table.table()
+    assert read is not None
+    rows = sorted(read.to_pyarrow_table().to_pylist(), key=lambda row: row["seq"])
+    assert [(row["n"], row["tags"], row["at"] is None, row["_corrupt_record"]) for row in rows] == [
+        (1, None, True, None),
+        (None, None, True, "n is 'x', which is no bigint"),
+        (2, ["a"], False, None),
+    ]
+    assert [pair["value"] for pair in rows[1]["fields"]] == [b"x"]
+
+
+def test_a_column_keeps_its_type(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    table = DeltaArchive(str(tmp_path / "delta"))
+    regions[1].add("s1", [b"n", b"1"])
+    archive(spark, regions, table, "n BIGINT")
+    regions[1].add("s1", [b"n", b"2"])
+    with pytest.raises(Exception, match=r"column n of .* is long, and the rows have string"):
+        archive(spark, regions, table, "n STRING")
+    archive(spark, regions, table, "n BIGINT")
+    read = table.table()
+    assert read is not None
+    assert sorted(read.to_pyarrow_table(columns=["n"])["n"].to_pylist()) == [1, 2]
