@@ -66,8 +66,8 @@ Extra = Annotated[list[str] | None, typer.Option("--option", help="Data source o
 
 # The errors worded by this package, which Spark wraps in a text of its own.
 WORDED = re.compile(
-    r"(?:AuditError|BulkError|ChangedType|CorruptRecord|DataLoss|ForeignQuery|MissingStream|OptionError|RowError|Stranded"
-    r"|TableConflict|TableGap|UnreadableTable): (.+)"
+    r"(?:AuditError|BulkError|ChangedType|CorruptRecord|DataLoss|ForeignQuery|MissingStream|OptionError|RowError"
+    r"|Stranded|TableConflict|TableGap|UnreadableTable): (.+)"
 )
 
 
