@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from crdtstream.spark.offsets import parse_origin
+from crdtstream.spark.offsets import is_packed, parse_origin, unpacked
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -123,6 +123,8 @@ def offsets(name: str, value: str) -> Offsets:
     if not value.lstrip().startswith("{"):
         raise OptionError(form)
     parsed = from_json(name, value)
+    if is_packed(parsed):
+        return dict(unpacked(parsed))
     return {stream: stream_offsets(form, position) for stream, position in parsed.items()}
 
 

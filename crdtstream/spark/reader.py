@@ -34,9 +34,10 @@ from crdtstream.spark.offsets import (
     capped,
     from_json,
     merged,
+    offset_of,
     origin_text,
+    raised,
     stream_text,
-    to_json,
 )
 from crdtstream.spark.options import EARLIEST, LATEST, Options
 from crdtstream.spark.regions import BulkError
@@ -221,14 +222,18 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.reading.check_streams(heads)
         start = self.reading.resolve("starting", heads, LATEST, EARLIEST)
         self.began = self.reading.client.applied()
-        return to_json(self.present(start, heads, {}))
+        start = self.present(start, heads, {})
+        return offset_of(raised(start, {}) if self.begins_latest() else start)
+
+    def begins_latest(self) -> bool:
+        return self.options["startingTimestamp"] is None and self.options["startingOffsets"] in (None, LATEST)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         limit = self.options["maxOffsetsPerTrigger"]
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.target = heads_of.latest(self.reading.ask())
+        self.target = raised(heads_of.latest(self.reading.ask()), {})
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         """Return the latest offset; cached for a while, because an idle query asks every 10 ms."""
@@ -251,7 +256,7 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.began = applied
             self.reading.check_streams(heads)
         self.reading.check_origins(begin)
-        end = self.present(heads_of.latest(heads), heads, begin)
+        end = raised(self.present(heads_of.latest(heads), heads, begin), begin)
         self.latest = merged(self.latest, end)
         if merged(begin, end) == begin:
             self.record_seen(begin, heads, applied)
@@ -260,7 +265,7 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = merged(begin, end)
         if limited:
             end = merged(begin, plan.limited(self.reading.client, begin, end, heads, limit.max_rows))
-        return to_json(end)
+        return offset_of(end)
 
     def present(self, positions: Positions, heads: Heads, begin: Positions) -> Positions:
         """Leave out deleted streams that a pattern finds, unless the query has read them, or they came since it began:
@@ -284,7 +289,7 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.seen[stream] = known if stream in heads else self.seen.get(stream, {})
 
     def reportLatestOffset(self) -> OffsetJson | None:
-        return to_json(self.latest) if self.latest else None
+        return offset_of(self.latest) if self.latest else None
 
     def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
         begin, through = from_json(start), from_json(end)
