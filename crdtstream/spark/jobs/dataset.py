@@ -122,7 +122,9 @@ class Dataset:
     # Merging
 
     def small(self, query: str, below_bytes: int, files_min: int) -> Iterator[list[DataFile]]:
-        """Yield for each folder its small published files, if there are at least `files_min` of them."""
+        """Yield for each folder its small published files with the same columns, if there are at least `files_min` of
+        them.
+        """
         published = self.last_batch(query)
         folders: dict[str, list[DataFile]] = defaultdict(list)
         for file in self.files():
@@ -130,7 +132,15 @@ class Dataset:
                 folders[file.folder].append(file)
         for _, files in sorted(folders.items()):
             if len(files) >= files_min:
-                yield sorted(files, key=lambda file: (file.batch, file.path))
+                yield from (alike for alike in self._by_columns(files) if len(alike) >= files_min)
+
+    def _by_columns(self, files: list[DataFile]) -> list[list[DataFile]]:
+        """The files in order, those with the same columns together: a file has one schema."""
+        found: dict[str, list[DataFile]] = defaultdict(list)
+        for file in sorted(files, key=lambda file: (file.batch, file.path)):
+            schema = parquet.ParquetFile(self._absolute(file.path), filesystem=self._files).schema_arrow
+            found[schema.to_string(show_field_metadata=False, show_schema_metadata=False)].append(file)
+        return list(found.values())
 
     def merge(self, files: list[DataFile]) -> None:
         """Replace these files of one folder with one file."""

@@ -157,6 +157,20 @@ def test_small_files_are_merged_in_order(tmp_path: Path) -> None:
     assert list(dataset.small("q", 1 << 20, 2)) == []
 
 
+def test_files_with_other_columns_are_merged_apart(tmp_path: Path) -> None:
+    dataset = published(tmp_path, ["1-1"], ["2-1"])
+    for number in (2, 3):
+        target = Path(dataset.staging_of(number)) / FOLDER
+        target.mkdir(parents=True)
+        rows = pyarrow.table({"stream": ["s"], "id": [f"{number}-9"], "price": [1.5]})
+        pyarrow.parquet.write_table(rows, target / "part-0.parquet")
+        dataset.publish("q", number)
+    for files in [*dataset.small("q", 1 << 20, 2)]:
+        dataset.merge(files)
+    assert len(dataset.files()) == 2
+    assert found(tmp_path) == ["1-1", "2-1", "2-9", "3-9"]
+
+
 def test_large_and_few_files_are_left(tmp_path: Path) -> None:
     dataset = published(tmp_path, ["1-1"], ["2-1"])
     assert list(dataset.small("q", 1 << 20, 3)) == []
