@@ -46,6 +46,7 @@ class TableFormat(StrEnum):
 
     PARQUET = "parquet"
     DELTA = "delta"
+    ICEBERG = "iceberg"
 
 
 DIVERGED = 1
@@ -58,6 +59,9 @@ StreamsOption = Annotated[str, typer.Option(help="Streams by name, separated by 
 Pattern = Annotated[str, typer.Option(help="Streams by pattern, as in KEYS.")]
 AsCsv = Annotated[str, typer.Option("--csv", help="All rows as CSV into this file; - is standard output.")]
 AsJson = Annotated[str, typer.Option("--json", help="Everything as JSON into this file; - is standard output.")]
+Catalog = Annotated[
+    str, typer.Option(help="Of an Iceberg table: a catalogue of pyiceberg's settings, instead of a file at the table.")
+]
 KeepRemoved = Annotated[
     bool, typer.Option(help="A table keeps what is removed from the streams; otherwise the job deletes it at its end.")
 ]
@@ -78,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit:
         raise
     except ImportError as error:
+        if "pyiceberg" in str(error):
+            fail(f"{error}: install Iceberg's packages with pip install 'crdtstream[spark,iceberg]'", USAGE_ERROR)
         fail(f"{error}: install the Spark jobs with pip install 'crdtstream[spark]', and Java 17", USAGE_ERROR)
     except own_errors() as error:
         fail(str(error))
@@ -133,8 +139,10 @@ def archive(
         float, typer.Option(help="With --continuous: seconds between two micro-batches.", min=0)
     ] = 10.0,
     table: Annotated[
-        TableFormat, typer.Option(help="`parquet` is files alone, `delta` a Delta table.")
+        TableFormat,
+        typer.Option(help="`parquet` is files alone, `delta` a Delta table, `iceberg` an Iceberg table."),
     ] = TableFormat.PARQUET,
+    catalog: Catalog = "",
     keep_removed: KeepRemoved = True,
     option: Extra = None,
     master: Master = MASTER,
@@ -145,7 +153,7 @@ def archive(
     from crdtstream.spark.jobs.archive import Archived
 
     options = options_of(endpoints, streams, streams_pattern, option)
-    job = archive_of(start_session("crdtstream archive", master), options, directory, table, keep_removed)
+    job = archive_of(start_session("crdtstream archive", master), options, directory, table, keep_removed, catalog)
     query = job.start(interval_s if continuous else None)
     try:
         query.awaitTermination()
@@ -155,13 +163,19 @@ def archive(
 
 
 def archive_of(
-    spark: SparkSession, options: Mapping[str, str], directory: str, table: TableFormat, keep_removed: bool
+    spark: SparkSession,
+    options: Mapping[str, str],
+    directory: str,
+    table: TableFormat,
+    keep_removed: bool,
+    catalog: str,
 ) -> Archive | TableArchive:
-    if table == TableFormat.DELTA:
+    if table != TableFormat.PARQUET:
         from crdtstream.spark.jobs.table_archive import TableArchive
-        from crdtstream.spark.tables.delta import DeltaArchive
+        from crdtstream.spark.tables.opening import table_of
 
-        return TableArchive(spark, options, DeltaArchive(directory), print_batch, keep_removed)
+        made = table_of(table.value, directory, catalog=catalog)
+        return TableArchive(spark, options, made, print_batch, keep_removed)
     from crdtstream.spark.jobs.archive import Archive
 
     return Archive(spark, options, directory, progress=print_batch)
@@ -180,9 +194,8 @@ def audit(
     settle_s: Annotated[
         float, typer.Option(help="How long regions may stay behind each other, in seconds.", min=0)
     ] = SETTLE_S,
-    archive: Annotated[
-        str, typer.Option(help="Instead: compare this Delta table with the regions, at its vector.")
-    ] = "",
+    archive: Annotated[str, typer.Option(help="Instead: compare this table with the regions, at its vector.")] = "",
+    catalog: Catalog = "",
     keep_removed: KeepRemoved = True,
     as_csv: AsCsv = "",
     as_json: AsJson = "",
@@ -194,7 +207,7 @@ def audit(
 
     options = options_of(endpoints, streams, streams_pattern, option)
     if archive:
-        compare_table(options, archive, keep_removed, as_csv, as_json, master)
+        compare_table(options, archive, catalog, keep_removed, as_csv, as_json, master)
     screen = screen_beside(as_csv, as_json)
     done = run_audit(start_session("crdtstream audit", master), options, rounds, settle_s, screen.print)
     write_audit(done, as_csv, as_json)
@@ -207,13 +220,15 @@ def audit(
 
 
 def compare_table(
-    options: Mapping[str, str], archive: str, keep_removed: bool, as_csv: str, as_json: str, master: str
+    options: Mapping[str, str], archive: str, catalog: str, keep_removed: bool, as_csv: str, as_json: str, master: str
 ) -> NoReturn:
     from crdtstream.spark.jobs.table_audit import audit_table
-    from crdtstream.spark.tables.delta import DeltaArchive
+    from crdtstream.spark.tables.opening import table_at
 
     screen = screen_beside(as_csv, as_json)
-    done = audit_table(start_session("crdtstream audit", master), options, DeltaArchive(archive), keep_removed)
+    done = audit_table(
+        start_session("crdtstream audit", master), options, table_at(archive, catalog=catalog), keep_removed
+    )
     write_table_audit(done, as_csv, as_json)
     screen.print(table_of_differences(done))
     screen.print(

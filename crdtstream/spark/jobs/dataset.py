@@ -29,12 +29,10 @@ from pathlib import PurePosixPath
 import pyarrow.fs as filesystems
 import pyarrow.parquet as parquet
 
-from crdtstream.spark.tables.commits import PUBLISHED, ForeignQuery, Published
+from crdtstream.spark.tables.commits import PARQUET, PUBLISHED, ForeignQuery, Published, refuse_others
 
 STAGING = "_staging"
 JOURNAL = "_journal"
-# Of a table, whose files are not these.
-DELTA_LOG = "_delta_log"
 # A task of a query that was stopped goes on writing until its executor hears of that.
 REMOVALS = 20
 REMOVAL_PAUSE_S = 0.5
@@ -69,8 +67,7 @@ class Dataset:
         """Finish interrupted merges, and remove what a killed job had staged. Call it before writing. Raises
         ForeignQuery for a table.
         """
-        if self._exists(self._absolute(DELTA_LOG)):
-            raise ForeignQuery(f"{self.uri} is a Delta table: add --table delta, or give another directory for files")
+        refuse_others(self._files, self.root, self.uri, PARQUET)
         self._files.create_dir(self.root, recursive=True)
         for journal in self._list(JOURNAL):
             self._finish(journal.path)

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 from crdtstream.spark.ack import planned
@@ -21,11 +20,10 @@ from crdtstream.spark.jobs.archive import CHECKPOINT, Archived, Progress
 from crdtstream.spark.jobs.table_audit import bounds_of, delete_removed
 from crdtstream.spark.offsets import Positions, merged, to_json
 from crdtstream.spark.tables.commits import Published
-from crdtstream.spark.tables.delta import DeltaArchive, through
+from crdtstream.spark.tables.entry_table import EntryTable
+from crdtstream.spark.tables.writing import schema_of, written
 
 COMPACTED_EVERY = 16
-# Tables know times in µs; the other form is Spark's own.
-TIMES = ("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
 
 
 class TableGap(Exception):
@@ -39,7 +37,7 @@ class TableArchive:
         self,
         spark: SparkSession,
         options: Mapping[str, str],
-        table: DeltaArchive,
+        table: EntryTable,
         progress: Progress | None = None,
         keep_removed: bool = True,
     ) -> None:
@@ -57,12 +55,11 @@ class TableArchive:
 
         An existing table is continued where it ends, whatever `startingOffsets` says now.
         """
-        self._table.refuse_files()
-        self._spark.conf.set(*TIMES)
+        self._table.refuse_others()
         table = self._table.table()
         options = self._options
         if table is not None:
-            options = {**options, "startingOffsets": json.dumps(to_json(through(table)))}
+            options = {**options, "startingOffsets": json.dumps(to_json(self._table.through(table)))}
         source = self._spark.readStream.format("crdtstream").options(**options).load()
         writer = source.writeStream.foreachBatch(self._write).option("checkpointLocation", self.checkpoint)
         if interval_s is None:
@@ -83,8 +80,8 @@ class TableArchive:
         end = planned(self.checkpoint, batch)
         begin = planned(self.checkpoint, batch - 1) if batch else {}
         placed = rows.withColumn("date", f.to_date("timestamp")).withColumn("archived", f.current_timestamp())
-        table = self._table.opened(to_arrow_schema(placed.schema, timezone="UTC"))
-        held = through(table)
+        table = self._table.opened(schema_of(placed))
+        held = self._table.through(table)
         if covers(held, end):
             return
         if not covers(held, begin):
@@ -92,21 +89,14 @@ class TableArchive:
                 f"{self._table.uri} holds less than its checkpoint says: it was restored to an earlier version. Remove"
                 f" {self.checkpoint}, and the next run goes on where the table ends"
             )
-        attempt = self._table.new_attempt()
-        self._stage(placed if covers(begin, held) else self._beyond(placed, held), attempt)
-        self._count(batch, self._table.publish(table, attempt, merged(held, end)))
+        lacking = placed if covers(begin, held) else self._beyond(placed, held)
+        files = written(lacking, self._table.new_attempt())
+        self._count(batch, self._table.publish(table, files, merged(held, end)))
 
     def _beyond(self, rows: DataFrame, held: Positions) -> DataFrame:
         """The rows that a table with this vector lacks."""
         joined = rows.join(f.broadcast(bounds_of(self._spark, held)), ["stream", "origin"], "left")
         return joined.where(f.col("held").isNull() | (f.col("seq") > f.col("held"))).select(*rows.columns)
-
-    def _stage(self, rows: DataFrame, attempt: str) -> None:
-        """Have the executors write the files of an attempt, one for each stream and day."""
-        # The folders of a table say nothing, so their names have no characters that one of its readers might escape.
-        folder = f.sha2(f.concat_ws("/", f.col("date"), f.col("stream")), 256)
-        gathered = rows.withColumn("part", folder).repartition("part")
-        gathered.sortWithinPartitions("part", "timestamp", "origin", "seq").write.partitionBy("part").parquet(attempt)
 
     def _count(self, batch: int, published: Published) -> None:
         self.result.add(published)

@@ -7,19 +7,18 @@ their entries is in the table once, with the same ID and fields, and what is in 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from crdtstream.spark.jobs.audit import PLACE, SHOWN_MAX, text_of_entry
 from crdtstream.spark.offsets import Positions, origin_text, stream_bytes, to_json
 from crdtstream.spark.tables.commits import UnreadableTable
-from crdtstream.spark.tables.delta import DeltaArchive, files_in, through
+from crdtstream.spark.tables.entry_table import EntryTable
 from crdtstream.spark.tables.files import TableFile, batches_of
 
 COMPARED: Final = (
@@ -49,11 +48,11 @@ class TableAudited:
 
 
 def audit_table(
-    spark: SparkSession, options: Mapping[str, str], archive: DeltaArchive, keep_removed: bool = True
+    spark: SparkSession, options: Mapping[str, str], archive: EntryTable, keep_removed: bool = True
 ) -> TableAudited:
     """Compare; `options` are those of the source. A table that does not keep what was removed has nothing else."""
     table = opened(archive)
-    found = compared(spark, options, table).persist()
+    found = compared(spark, options, archive, table).persist()
     try:
         counted = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
         shown = found.where(f.col("kind").isNotNull())
@@ -66,28 +65,28 @@ def audit_table(
     return TableAudited(sum(counted.values()) - counted.get(MISSING, 0), counted.get(REMOVED, 0), differences)
 
 
-def delete_removed(spark: SparkSession, options: Mapping[str, str], archive: DeltaArchive) -> int:
+def delete_removed(spark: SparkSession, options: Mapping[str, str], archive: EntryTable) -> int:
     """Delete from the table what the regions have removed of it; return how many rows. Raises TableConflict."""
     table = archive.table()
     if table is None:
         return 0
-    gone = compared(spark, options, table).where(f.col("kind") == REMOVED).select(*PLACE).toArrow()
+    gone = compared(spark, options, archive, table).where(f.col("kind") == REMOVED).select(*PLACE).toArrow()
     return archive.delete(table, gone) if gone.num_rows else 0
 
 
-def opened(archive: DeltaArchive) -> DeltaTable:
+def opened(archive: EntryTable) -> Any:
     table = archive.table()
     if table is None:
         raise UnreadableTable(
-            f"there is no table at {archive.uri}: name the directory that archive --table delta has written"
+            f"there is no table at {archive.uri}: name the directory that archive --table has written"
         )
     return table
 
 
-def compared(spark: SparkSession, options: Mapping[str, str], table: DeltaTable) -> DataFrame:
+def compared(spark: SparkSession, options: Mapping[str, str], archive: EntryTable, table: Any) -> DataFrame:
     """A row for each entry of the table or of the regions up to its vector, with what is wrong with it, or null."""
-    held = through(table)
-    ours = rows_of(spark, table).select(*PLACE, text_of_entry()).groupBy(*PLACE)
+    held = archive.through(table)
+    ours = rows_of(spark, archive.files(table)).select(*PLACE, text_of_entry()).groupBy(*PLACE)
     archived = ours.agg(f.first("text").alias("archived"), f.count("*").alias("times"))
     there = in_regions(spark, options, held).select(*PLACE, text_of_entry().alias("there"))
     kind = (
@@ -135,12 +134,12 @@ def shown(stream: str) -> str:
     return stream_bytes(stream).decode("utf-8", "backslashreplace")
 
 
-def rows_of(spark: SparkSession, table: DeltaTable) -> DataFrame:
-    """The table in Spark, without a JVM for Delta: its files are read by the workers."""
-    files = [(file.uri, file.stream, file.rows) for file in files_in(table)]
+def rows_of(spark: SparkSession, files: Sequence[TableFile]) -> DataFrame:
+    """A table in Spark, without a JVM for its format: its files are read by the workers."""
     if not files:
         return spark.createDataFrame([], COMPARED)
-    listed = spark.createDataFrame(files, "uri string, stream string, rows bigint").repartition(len(files))
+    rows = [(file.uri, file.stream, file.rows) for file in files]
+    listed = spark.createDataFrame(rows, "uri string, stream string, rows bigint").repartition(len(files))
     return listed.mapInArrow(read_files, COMPARED)
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import pyarrow.fs as filesystems
 
 # The ledger of an archive of files.
 PUBLISHED: Final = "_published.json"
+PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
+# What is in the directory of an archive of each kind.
+MARKS: Final = {PARQUET: PUBLISHED, DELTA: "_delta_log", ICEBERG: "metadata"}
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,24 @@ class Published:
 
 class ForeignQuery(Exception):
     """The directory was written by another query, or is an archive of another kind."""
+
+
+def kind_of(files: Any, root: str) -> str:
+    """The kind of the archive in a directory; empty if there is none."""
+    for kind, name in MARKS.items():
+        if files.get_file_info(f"{root}/{name}").type != filesystems.FileType.NotFound:
+            return kind
+    return ""
+
+
+def refuse_others(files: Any, root: str, uri: str, kind: str) -> None:
+    """Raise ForeignQuery if the directory is an archive of another kind."""
+    found = kind_of(files, root)
+    if found in ("", kind):
+        return
+    if found == PARQUET:
+        raise ForeignQuery(f"{uri} is an archive of Parquet files: give another directory for a table")
+    raise ForeignQuery(f"{uri} is a table: add --table {found}, or give another directory")
 
 
 class UnreadableTable(Exception):

@@ -1,8 +1,8 @@
-"""An archive that is a Delta table: Spark's executors write its files, and `deltalake` commits them without a JVM.
+"""An archive that is a Delta table: Spark's workers write its files, and `deltalake` commits them without a JVM.
 
-    URI/data/ATTEMPT/part=.../part-....parquet      what an attempt at a batch has written
-    URI/_delta_log/                                 which of the files count
-    URI/_checkpoint/                                of the query
+    URI/data/ATTEMPT/....parquet    what an attempt at a batch has written
+    URI/_delta_log/                 which of the files count
+    URI/_checkpoint/                of the query
 
 The table holds up to a **vector**, a seq for each origin of each stream, all entries of the merged streams but for
 those that were removed before they were read. Each commit carries the vector. It is made for the version that was read:
@@ -15,48 +15,35 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from pathlib import PurePosixPath
+from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import unquote
-from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.fs as filesystems
-import pyarrow.parquet as parquet
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
-from crdtstream.spark.ack import files_of
-from crdtstream.spark.offsets import Positions, from_json, parse_origin, to_json
-from crdtstream.spark.tables.commits import PUBLISHED, ForeignQuery, Published, UnreadableTable, changed_type, conflict
-from crdtstream.spark.tables.files import TableFile
+from crdtstream.spark.offsets import Positions, from_json, to_json
+from crdtstream.spark.tables.commits import DELTA, Published, UnreadableTable, changed_type, conflict
+from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, published
+from crdtstream.spark.tables.files import TableFile, highest
+from crdtstream.spark.tables.writing import WrittenFile
 
-PARTITIONED_BY: Final = ["stream", "date"]
-DATA: Final = "data"
-THROUGH: Final = "crdtstream.through"
 COMMITS_LOOKED_AT: Final = 1_000
 
 
-class DeltaArchive:
+class DeltaArchive(EntryTable):
     """The table at a path or URI; `storage` are options of its object store, as deltalake has them."""
 
-    def __init__(self, uri: str, storage: Mapping[str, str] | None = None) -> None:
-        self.uri = uri.rstrip("/")
-        self._storage = dict(storage or {})
-        self._files, self._root = files_of(self.uri)
+    kind = DELTA
 
     def table(self) -> DeltaTable | None:
-        """The table as it is now; None if there is none yet."""
         if not DeltaTable.is_deltatable(self.uri, self._storage):
             return None
         return DeltaTable(self.uri, storage_options=self._storage)
 
     def opened(self, schema: pa.Schema) -> DeltaTable:
-        """The table as it is now, made or extended so that rows of this schema fit. Raises TableConflict, or
-        ChangedType.
-        """
         table = self.table()
         if table is not None:
             refuse_changed(self.uri, table, schema)
@@ -85,47 +72,30 @@ class DeltaArchive:
             commit_properties=carrying({}),
         )
 
-    def refuse_files(self) -> None:
-        """Raise ForeignQuery if the directory is an archive of files."""
-        if self._files.get_file_info(f"{self._root}/{PUBLISHED}").type != filesystems.FileType.NotFound:
-            raise ForeignQuery(f"{self.uri} is an archive of Parquet files: give another directory for a table")
+    def through(self, table: DeltaTable) -> Positions:
+        return through(table)
 
-    def new_attempt(self) -> str:
-        """The URI of a directory for the files of one attempt."""
-        return f"{self.uri}/{DATA}/{uuid4()}"
+    def files(self, table: DeltaTable) -> list[TableFile]:
+        return files_in(table)
 
-    def publish(self, table: DeltaTable, attempt: str, through: Positions) -> Published:
-        """Commit the files of an attempt to this version of the table, which then holds up to that vector. Raises
-        TableConflict.
-        """
-        actions = [self._action(info) for info in self._written(attempt)]
+    def publish(self, table: DeltaTable, written: Sequence[WrittenFile], through: Positions) -> Published:
+        actions = [self._action(file) for file in written]
         try:
             table.create_write_transaction(
                 [*actions], "append", table.schema(), PARTITIONED_BY, commit_properties=carrying(through)
             )
         except CommitFailedError as error:
             raise conflict(self.uri) from error
-        rows = sum(json.loads(action.stats)["numRecords"] for action in actions)
-        return Published(len(actions), rows, sum(action.size for action in actions))
+        return published(written)
 
-    def _written(self, attempt: str) -> list[filesystems.FileInfo]:
-        folder = str(PurePosixPath(self._root) / PurePosixPath(attempt).relative_to(self.uri))
-        selector = filesystems.FileSelector(folder, allow_not_found=True, recursive=True)
-        return [info for info in self._files.get_file_info(selector) if info.path.endswith(".parquet")]
-
-    def _action(self, info: filesystems.FileInfo) -> AddAction:
-        """What the log says of a file; the columns by which it is partitioned are in it, each with one value."""
-        file = parquet.ParquetFile(info.path, filesystem=self._files)
-        first = next(file.iter_batches(1, columns=PARTITIONED_BY)).to_pylist()[0]
-        path = str(PurePosixPath(info.path).relative_to(self._root))
-        values = {name: None if first[name] is None else str(first[name]) for name in PARTITIONED_BY}
-        stats = json.dumps({"numRecords": file.metadata.num_rows})
-        return AddAction(path, info.size, values, int(time.time() * 1000), True, stats)
+    def _action(self, file: WrittenFile) -> AddAction:
+        """What the log says of a file."""
+        path = file.uri.removeprefix(f"{self.uri}/")
+        values = {"stream": file.stream, "date": str(file.date)}
+        stats = json.dumps({"numRecords": file.rows})
+        return AddAction(path, file.size_bytes, values, int(time.time() * 1000), True, stats)
 
     def delete(self, table: DeltaTable, places: pa.Table) -> int:
-        """Delete the rows at these places (columns `stream`, `origin`, `seq`); return how many. Raises
-        TableConflict.
-        """
         same = " AND ".join(f"held.{name} = gone.{name}" for name in ("stream", "origin", "seq"))
         try:
             merge = table.merge(
@@ -137,10 +107,7 @@ class DeltaArchive:
         return int(done["num_target_rows_deleted"])
 
     def compact(self) -> int:
-        """Merge small files of a partition; return how many are gone. Raises TableConflict.
-
-        The commit says no vector: it is made also if another writer was faster, and must not take that one's back.
-        """
+        # The commit says no vector: it is made also if another writer was faster, and must not take that one's back.
         table = self.table()
         if table is None:
             return 0
@@ -185,20 +152,7 @@ def through(table: DeltaTable) -> Positions:
             if not restored.isdecimal():
                 break
             latest = int(restored)
-    return highest(table)
-
-
-def highest(table: DeltaTable) -> Positions:
-    """The highest seqs in the table."""
-    found: Positions = {}
-    rows: Any = table.to_pyarrow_dataset().scanner(columns=["stream", "origin", "seq"])
-    for batch in rows.to_batches():
-        groups = pa.Table.from_batches([batch]).group_by(["stream", "origin"]).aggregate([("seq", "max")])
-        for row in groups.to_pylist():
-            position = found.setdefault(row["stream"], {})
-            origin = parse_origin(row["origin"])
-            position[origin] = max(row["seq_max"], position.get(origin, 0))
-    return found
+    return highest(files_in(table))
 
 
 def files_in(table: DeltaTable) -> list[TableFile]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from crdtstream.spark.ack import files_of
+from crdtstream.spark.offsets import Positions, parse_origin
 
 STREAM = "stream"
 
@@ -32,7 +33,24 @@ def batches_of(file: TableFile, columns: Sequence[str]) -> Iterator[Any]:
         yield pa.RecordBatch.from_arrays([column_of(file, part, name) for name in columns], list(columns))
 
 
+def schema_in(file: TableFile) -> Any:
+    files, path = files_of(file.uri)
+    return parquet.read_schema(path, filesystem=files)
+
+
 def column_of(file: TableFile, part: Any, name: str) -> Any:
     if name == STREAM:  # A file that was merged has no column for what it is partitioned by.
         return pa.repeat(pa.scalar(file.stream, pa.string()), part.num_rows)
     return part.column(name) if name in part.schema.names else pa.nulls(part.num_rows)
+
+
+def highest(files: Sequence[TableFile]) -> Positions:
+    """The highest seqs in files."""
+    found: Positions = {}
+    for part in (part for file in files for part in batches_of(file, (STREAM, "origin", "seq"))):
+        groups = pa.Table.from_batches([part]).group_by([STREAM, "origin"]).aggregate([("seq", "max")])
+        for row in groups.to_pylist():
+            position = found.setdefault(row[STREAM], {})
+            origin = parse_origin(row["origin"])
+            position[origin] = max(row["seq_max"], position.get(origin, 0))
+    return found

@@ -1,8 +1,9 @@
-"""An archive that is a Delta table: continued, repeated, killed between files and commit, written by two at once."""
+"""An archive that is a table: continued, repeated, killed between files and commit, written by two at once."""
 
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +11,35 @@ import pytest
 
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
+pytest.importorskip("pyiceberg")
 
 from crdtstream.spark.jobs.archive import archive as archive_files
 from crdtstream.spark.jobs.table_archive import TableArchive, TableGap
 from crdtstream.spark.offsets import Positions
 from crdtstream.spark.tables.commits import ForeignQuery, Published, TableConflict
-from crdtstream.spark.tables.delta import DeltaArchive, highest, through
+from crdtstream.spark.tables.delta import DeltaArchive
+from crdtstream.spark.tables.entry_table import EntryTable
+from crdtstream.spark.tables.files import highest
+from crdtstream.spark.tables.iceberg import IcebergArchive
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, held, source
+from tests.spark.tables.formats import FORMATS, Made, found, rows_of, vector_of, version_of
 
 pytestmark = pytest.mark.timeout(180)
 
 
-def archive(spark: Any, regions: Regions, table: DeltaArchive, **options: str) -> int:
+@pytest.fixture(params=FORMATS)
+def made(request: pytest.FixtureRequest) -> Made:
+    """A table of each format."""
+    kind: Made = request.param
+    return kind
+
+
+def archive(spark: Any, regions: Regions, table: EntryTable, **options: str) -> int:
     """Archive what is there; return the number of rows."""
     job = TableArchive(spark, source(regions) | options, table)
     job.start().awaitTermination()
     return job.finish().rows
-
-
-def found(table: DeltaArchive) -> list[tuple[str, str, int]]:
-    """What any reader of the table finds."""
-    read = table.table()
-    assert read is not None
-    rows = read.to_pyarrow_table()
-    return sorted(zip(*(rows[name].to_pylist() for name in ("stream", "origin", "seq")), strict=True))
 
 
 def vector(regions: Regions) -> Positions:
@@ -44,16 +49,10 @@ def vector(regions: Regions) -> Positions:
     }
 
 
-def vector_of(table: DeltaArchive) -> Positions:
-    read = table.table()
-    assert read is not None
-    return {name: {origin: seq for origin, seq in row.items() if seq} for name, row in through(read).items()}
-
-
 def test_a_table_is_continued_and_says_up_to_where_it_holds_everything(
-    spark: Any, regions: Regions, tmp_path: Path
+    spark: Any, regions: Regions, tmp_path: Path, made: Made
 ) -> None:
-    table = DeltaArchive(str(tmp_path / "delta"))
+    table = made(str(tmp_path / "table"))
     filled(regions)
     assert archive(spark, regions, table) == 20
     assert (found(table), vector_of(table)) == (held(regions), vector(regions))
@@ -65,28 +64,28 @@ def test_a_table_is_continued_and_says_up_to_where_it_holds_everything(
     assert archive(spark, regions, table) == 0
 
 
-def test_columns_and_values_are_those_of_the_entries(spark: Any, regions: Regions, tmp_path: Path) -> None:
-    table = DeltaArchive(str(tmp_path / "delta"))
+def test_columns_and_values_are_those_of_the_entries(spark: Any, regions: Regions, tmp_path: Path, made: Made) -> None:
+    table = made(str(tmp_path / "table"))
     regions[1].add("a/b=c %", [b"f", b"\xff", b"f", b""])
     regions[1].add(b"\xfe", b"v")
     archive(spark, regions, table)
-    read = table.table()
-    assert read is not None
-    names = ["stream", "id", "origin", "seq", "timestamp", "fields", "date", "archived"]
-    assert [each.name for each in read.schema().fields] == names
-    rows = {row["stream"]: row for row in read.to_pyarrow_table().to_pylist()}
+    read = rows_of(table)
+    assert read.schema.names == ["stream", "id", "origin", "seq", "timestamp", "fields", "date", "archived"]
+    rows = {row["stream"]: row for row in read.to_pylist()}
     assert rows["a/b=c %"]["fields"] == [{"field": b"f", "value": b"\xff"}, {"field": b"f", "value": b""}]
     assert rows["a/b=c %"]["id"].endswith("-1") and rows["a/b=c %"]["date"] == rows["a/b=c %"]["timestamp"].date()
     assert sorted(rows) == ["\\xfe", "a/b=c %"]
-    assert read.metadata().partition_columns == ["stream", "date"]
+    assert {file.stream for file in table.files(version_of(table))} == {"\\xfe", "a/b=c %"}
     assert archive(spark, regions, table) == 0
 
 
-def test_a_lost_commit_of_the_query_adds_nothing_twice(spark: Any, regions: Regions, tmp_path: Path) -> None:
-    table = DeltaArchive(str(tmp_path / "delta"))
+def test_a_lost_commit_of_the_query_adds_nothing_twice(
+    spark: Any, regions: Regions, tmp_path: Path, made: Made
+) -> None:
+    table = made(str(tmp_path / "table"))
     filled(regions)
     archive(spark, regions, table)
-    commits = tmp_path / "delta" / "_checkpoint" / "commits"
+    commits = tmp_path / "table" / "_checkpoint" / "commits"
     shutil.rmtree(commits)
     commits.mkdir()
     filled(regions, 2)
@@ -95,12 +94,12 @@ def test_a_lost_commit_of_the_query_adds_nothing_twice(spark: Any, regions: Regi
 
 
 def test_without_its_checkpoint_a_query_goes_on_where_the_table_ends(
-    spark: Any, regions: Regions, tmp_path: Path
+    spark: Any, regions: Regions, tmp_path: Path, made: Made
 ) -> None:
-    table = DeltaArchive(str(tmp_path / "delta"))
+    table = made(str(tmp_path / "table"))
     filled(regions)
     archive(spark, regions, table)
-    shutil.rmtree(tmp_path / "delta" / "_checkpoint")
+    shutil.rmtree(tmp_path / "table" / "_checkpoint")
     filled(regions, 2)
     regions[1].add("new", b"later")
     regions.sync()
@@ -109,9 +108,9 @@ def test_without_its_checkpoint_a_query_goes_on_where_the_table_ends(
 
 
 def test_a_query_that_ends_between_files_and_commit_leaves_no_row(
-    spark: Any, regions: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, regions: Regions, tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = DeltaArchive(str(tmp_path / "delta"))
+    table = made(str(tmp_path / "table"))
     filled(regions)
 
     def ends(*_arguments: object) -> Published:
@@ -121,19 +120,18 @@ def test_a_query_that_ends_between_files_and_commit_leaves_no_row(
         patched.setattr(table, "publish", ends)
         with pytest.raises(Exception, match="killed before the commit"):
             archive(spark, regions, table)
-    assert found(table) == [] and list((tmp_path / "delta" / "data").glob("*/*/*.parquet"))
+    assert found(table) == [] and list((tmp_path / "table" / "data").glob("*/*.parquet"))
     filled(regions, 1)
     archive(spark, regions, table)
     assert found(table) == held(regions)
-    read = table.table()
-    assert read is not None
-    assert len(read.vacuum(retention_hours=0, enforce_retention_duration=False)) >= 2
+    if isinstance(table, DeltaArchive):
+        assert len(version_of(table).vacuum(retention_hours=0, enforce_retention_duration=False)) >= 2
 
 
 def test_of_two_writers_the_slower_one_says_so_and_goes_on_behind_the_other(
-    spark: Any, regions: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, regions: Regions, tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, fast = DeltaArchive(str(tmp_path / "delta")), DeltaArchive(str(tmp_path / "delta"))
+    slow, fast = made(str(tmp_path / "table")), made(str(tmp_path / "table"))
     filled(regions)
     archive(spark, regions, slow)
     filled(regions, 1)
@@ -158,9 +156,9 @@ def test_of_two_writers_the_slower_one_says_so_and_goes_on_behind_the_other(
 
 
 def test_a_merge_of_files_takes_back_no_vector(
-    spark: Any, regions: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, regions: Regions, tmp_path: Path, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow, fast = DeltaArchive(str(tmp_path / "delta")), DeltaArchive(str(tmp_path / "delta"))
+    slow, fast = made(str(tmp_path / "table")), made(str(tmp_path / "table"))
     for _ in range(2):
         filled(regions)
         archive(spark, regions, fast)
@@ -170,58 +168,69 @@ def test_a_merge_of_files_takes_back_no_vector(
     job.start().awaitTermination()
     with monkeypatch.context() as patched:
         patched.setattr(slow, "table", lambda: read)
-        slow.compact()
+        with suppress(TableConflict):
+            slow.compact()
     assert (found(fast), vector_of(fast)) == (held(regions), vector(regions))
 
 
-def test_a_directory_of_the_other_kind_is_refused(spark: Any, regions: Regions, tmp_path: Path) -> None:
+def test_a_directory_of_the_other_kind_is_refused(spark: Any, regions: Regions, tmp_path: Path, made: Made) -> None:
     filled(regions, 1)
-    archive(spark, regions, DeltaArchive(str(tmp_path / "delta")))
-    with pytest.raises(ForeignQuery, match="is a Delta table: add --table delta"):
-        archive_files(spark, source(regions), str(tmp_path / "delta"))
+    archive(spark, regions, made(str(tmp_path / "table")))
+    with pytest.raises(ForeignQuery, match=f"table: add --table {made.kind}"):
+        archive_files(spark, source(regions), str(tmp_path / "table"))
     archive_files(spark, source(regions), str(tmp_path / "files"))
     with pytest.raises(ForeignQuery, match="is an archive of Parquet files"):
-        archive(spark, regions, DeltaArchive(str(tmp_path / "files")))
+        archive(spark, regions, made(str(tmp_path / "files")))
+    for other in FORMATS:
+        if other is not made:
+            with pytest.raises(ForeignQuery, match=f"table: add --table {made.kind}"):
+                archive(spark, regions, other(str(tmp_path / "table")))
 
 
-def test_a_table_that_was_restored_is_not_continued_with_a_gap(spark: Any, regions: Regions, tmp_path: Path) -> None:
-    table = DeltaArchive(str(tmp_path / "delta"))
+def restore(table: EntryTable, version: Any) -> None:
+    latest = version_of(table)
+    if isinstance(table, IcebergArchive):
+        latest.manage_snapshots().rollback_to_snapshot(version.current_snapshot().snapshot_id).commit()
+    else:
+        latest.restore(version.version() - 1)
+
+
+def test_a_table_that_was_restored_is_not_continued_with_a_gap(
+    spark: Any, regions: Regions, tmp_path: Path, made: Made
+) -> None:
+    table = made(str(tmp_path / "table"))
     filled(regions)
     archive(spark, regions, table)
-    first = table.table()
-    assert first is not None
+    first = version_of(table)
     filled(regions, 1)
     archive(spark, regions, table)
-    latest = table.table()
-    assert latest is not None
-    latest.restore(first.version() - 1 if first.version() > 1 else 0)
+    restore(table, first)
     filled(regions, 1)
     with pytest.raises(Exception, match=TableGap.__name__):
         archive(spark, regions, table)
-    shutil.rmtree(tmp_path / "delta" / "_checkpoint")
+    shutil.rmtree(tmp_path / "table" / "_checkpoint")
     archive(spark, regions, table)
     assert found(table) == held(regions)
 
 
-def test_small_files_are_merged_by_the_means_of_the_table(spark: Any, regions: Regions, tmp_path: Path) -> None:
-    table = DeltaArchive(str(tmp_path / "delta"))
+def test_small_files_are_merged_by_the_means_of_the_table(
+    spark: Any, regions: Regions, tmp_path: Path, made: Made
+) -> None:
+    table = made(str(tmp_path / "table"))
     for _ in range(3):
         filled(regions)
         archive(spark, regions, table)
-    read = table.table()
-    assert read is not None
-    assert len(read.file_uris()) == 2
-    assert (found(table), vector_of(table), highest(read)) == (held(regions), vector(regions), vector(regions))
+    files = table.files(version_of(table))
+    assert len(files) == 2
+    assert (found(table), vector_of(table), highest(files)) == (held(regions), vector(regions), vector(regions))
 
 
-def test_columns_that_appear_later_are_added(spark: Any, regions: Regions, tmp_path: Path) -> None:
-    table = DeltaArchive(str(tmp_path / "delta"))
+def test_columns_that_appear_later_are_added(spark: Any, regions: Regions, tmp_path: Path, made: Made) -> None:
+    table = made(str(tmp_path / "table"))
     filled(regions, 1)
     archive(spark, regions, table)
     filled(regions, 1)
     archive(spark, regions, table, includeMetadata="true")
-    read = table.table()
-    assert read is not None
-    rows = read.to_pyarrow_table(columns=["region_read", "seq"]).to_pylist()
+    rows = rows_of(table, ["region_read", "seq"]).to_pylist()
     assert sorted(row["region_read"] is None for row in rows) == [False] * 4 + [True] * 4
     assert found(table) == held(regions)

@@ -1,4 +1,4 @@
-"""A Delta table compared with the regions at its vector: what is missing, altered, there twice, or removed since."""
+"""A table compared with the regions at its vector: what is missing, altered, there twice, or removed since."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
+pytest.importorskip("pyiceberg")
 
 from deltalake import write_deltalake
 
@@ -17,29 +18,37 @@ from crdtstream.spark.jobs.table_audit import TableAudited, TableDifference, aud
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.tables.commits import UnreadableTable
 from crdtstream.spark.tables.delta import DeltaArchive
+from crdtstream.spark.tables.entry_table import EntryTable
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, source
+from tests.spark.tables.formats import FORMATS, Made, rows_of, version_of
 
 pytestmark = pytest.mark.timeout(180)
 
 
-def archived(spark: Any, regions: Regions, directory: Path, keep_removed: bool = True) -> DeltaArchive:
-    archive = DeltaArchive(str(directory))
+@pytest.fixture(params=FORMATS)
+def made(request: pytest.FixtureRequest) -> Made:
+    """A table of each format."""
+    kind: Made = request.param
+    return kind
+
+
+def archived(spark: Any, regions: Regions, archive: EntryTable, keep_removed: bool = True) -> EntryTable:
     job = TableArchive(spark, source(regions), archive, keep_removed=keep_removed)
     job.start().awaitTermination()
     job.finish()
     return archive
 
 
-def audited(spark: Any, regions: Regions, archive: DeltaArchive, keep_removed: bool = True) -> TableAudited:
+def audited(spark: Any, regions: Regions, archive: EntryTable, keep_removed: bool = True) -> TableAudited:
     return audit_table(spark, source(regions), archive, keep_removed)
 
 
 def test_a_table_has_what_the_streams_had_and_nothing_that_came_later(
-    spark: Any, regions: Regions, tmp_path: Path
+    spark: Any, regions: Regions, tmp_path: Path, made: Made
 ) -> None:
     filled(regions)
-    archive = archived(spark, regions, tmp_path / "delta")
+    archive = archived(spark, regions, made(str(tmp_path / "table")))
     filled(regions, 3)
     regions[1].add("new", b"later")
     assert audited(spark, regions, archive) == TableAudited(20, 0, [])
@@ -47,9 +56,8 @@ def test_a_table_has_what_the_streams_had_and_nothing_that_came_later(
 
 def test_what_is_wrong_is_named(spark: Any, regions: Regions, tmp_path: Path) -> None:
     filled(regions)
-    archive = archived(spark, regions, tmp_path / "delta")
-    read = archive.table()
-    assert read is not None
+    archive = archived(spark, regions, DeltaArchive(str(tmp_path / "delta")))
+    read = version_of(archive)
     origin = origin_text(regions[1].origin)
     write_deltalake(read, read.to_pyarrow_table(filters=[("stream", "=", "a"), ("seq", "=", 2)]), mode="append")
     read.delete(f"stream = 'a' AND seq = 3 AND origin = '{origin}'")
@@ -60,30 +68,29 @@ def test_what_is_wrong_is_named(spark: Any, regions: Regions, tmp_path: Path) ->
     assert sorted(map(str, done.differences)) == sorted(map(str, [*twice, *wrong]))
 
 
-def test_what_was_removed_is_kept_or_deleted(spark: Any, regions: Regions, tmp_path: Path) -> None:
+def test_what_was_removed_is_kept_or_deleted(spark: Any, regions: Regions, tmp_path: Path, made: Made) -> None:
     filled(regions)
-    keeps, deletes = (archived(spark, regions, tmp_path / name) for name in ("keeps", "deletes"))
+    keeps, deletes = (archived(spark, regions, made(str(tmp_path / name))) for name in ("keeps", "deletes"))
     origin = regions[1].origin
     gone = regions.streams[b"a"][origin].pop(1)
     assert audited(spark, regions, keeps) == TableAudited(20, 1, [])
     removed = [TableDifference("a", origin_text(origin), gone[0], "removed")]
     assert audited(spark, regions, deletes, keep_removed=False) == TableAudited(20, 1, removed)
     filled(regions, 1)
-    archived(spark, regions, tmp_path / "deletes", keep_removed=False)
+    archived(spark, regions, made(str(tmp_path / "deletes")), keep_removed=False)
     assert audited(spark, regions, deletes, keep_removed=False) == TableAudited(23, 0, [])
 
 
-def test_what_no_region_has_reached_is_no_removal(spark: Any, regions: Regions, tmp_path: Path) -> None:
+def test_what_no_region_has_reached_is_no_removal(spark: Any, regions: Regions, tmp_path: Path, made: Made) -> None:
     filled(regions)
-    archive = archived(spark, regions, tmp_path / "delta", keep_removed=False)
+    archive = archived(spark, regions, made(str(tmp_path / "table")), keep_removed=False)
     regions[1].stop()
     regions[2].applied[regions[1].origin] -= 3
     with pytest.raises(Exception, match="Stranded"):
-        archived(spark, regions, tmp_path / "delta", keep_removed=False)
-    read = archive.table()
-    assert read is not None and read.to_pyarrow_table().num_rows == 20
+        archived(spark, regions, made(str(tmp_path / "table")), keep_removed=False)
+    assert rows_of(archive).num_rows == 20
 
 
-def test_a_directory_without_a_table_is_named(spark: Any, regions: Regions, tmp_path: Path) -> None:
+def test_a_directory_without_a_table_is_named(spark: Any, regions: Regions, tmp_path: Path, made: Made) -> None:
     with pytest.raises(UnreadableTable, match="there is no table at"):
-        audited(spark, regions, DeltaArchive(str(tmp_path / "none")))
+        audited(spark, regions, made(str(tmp_path / "none")))

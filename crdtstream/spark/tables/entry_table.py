@@ -1,0 +1,80 @@
+"""What jobs need of a table, whatever its format: they know neither Delta nor Iceberg.
+
+A job reads a **version** of the table, has Spark's workers write files, and commits them to that version together with
+a vector. Only the format knows what a version is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
+from uuid import uuid4
+
+import pyarrow as pa
+
+from crdtstream.spark.ack import files_of
+from crdtstream.spark.offsets import Positions
+from crdtstream.spark.tables.commits import Published, refuse_others
+from crdtstream.spark.tables.files import TableFile
+from crdtstream.spark.tables.writing import WrittenFile
+
+PARTITIONED_BY: Final = ["stream", "date"]
+DATA: Final = "data"
+# What a commit carries: the vector up to which the table holds everything.
+THROUGH: Final = "crdtstream.through"
+
+
+class EntryTable(ABC):
+    """One table of streams at a path or URI; `storage` are options of its object store."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, uri: str, storage: Mapping[str, str] | None = None) -> None:
+        self.uri = uri.rstrip("/")
+        self._storage = dict(storage or {})
+        self._files, self._root = files_of(self.uri)
+
+    def refuse_others(self) -> None:
+        """Raise ForeignQuery if the directory is an archive of another kind."""
+        refuse_others(self._files, self._root, self.uri, self.kind)
+
+    def new_attempt(self) -> str:
+        """The URI of a directory for the files of one attempt."""
+        return f"{self.uri}/{DATA}/{uuid4()}"
+
+    @abstractmethod
+    def table(self) -> Any | None:
+        """The latest version; None if there is no table yet."""
+
+    @abstractmethod
+    def opened(self, schema: pa.Schema) -> Any:
+        """The latest version, made or extended so that rows of this schema fit. Raises TableConflict, or
+        ChangedType.
+        """
+
+    @abstractmethod
+    def through(self, table: Any) -> Positions:
+        """The vector up to which this version holds everything."""
+
+    @abstractmethod
+    def files(self, table: Any) -> list[TableFile]:
+        """The files of this version. Raises UnreadableTable."""
+
+    @abstractmethod
+    def publish(self, table: Any, written: Sequence[WrittenFile], through: Positions) -> Published:
+        """Commit files to this version, which then holds up to that vector. Raises TableConflict."""
+
+    @abstractmethod
+    def delete(self, table: Any, places: pa.Table) -> int:
+        """Delete the rows at these places (columns `stream`, `origin`, `seq`); return how many. Raises
+        TableConflict.
+        """
+
+    @abstractmethod
+    def compact(self) -> int:
+        """Merge small files of a partition; return how many are gone. Raises TableConflict."""
+
+
+def published(written: Sequence[WrittenFile]) -> Published:
+    return Published(len(written), sum(file.rows for file in written), sum(file.size_bytes for file in written))
