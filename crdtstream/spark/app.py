@@ -315,6 +315,9 @@ def report(
     chart: Annotated[
         Path | None, typer.Option(help="Entries, bytes, lag and conflicts by hour as an image: .png, .svg or .pdf.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="All of it as one page with charts, which needs no network to be read.")
+    ] = None,
     as_csv: AsCsv = "",
     as_json: AsJson = "",
     master: Master = MASTER,
@@ -328,6 +331,10 @@ def report(
     write_report(rows, as_csv, as_json)
     if chart:
         draw(rows, chart)
+    if html:
+        from crdtstream.spark.report_page.page import write_page
+
+        write_page(rows, directory, html)
 
 
 @app.command()

@@ -105,10 +105,7 @@ def test_an_offset_of_a_later_release_is_refused() -> None:
 
 def test_ten_thousand_streams_take_a_few_kilobytes() -> None:
     origins = [origin_of(region, 0x1EEDD2CF6377F6 + region) for region in (1, 2, 3)]
-    heads = {
-        f"orders:{number}": dict.fromkeys(origins, 10000000 + number * 7919 % 100003)
-        for number in range(10_000)
-    }
+    heads = {f"orders:{number}": dict.fromkeys(origins, 10000000 + number * 7919 % 100003) for number in range(10_000)}
     offset = raised(heads, {})
     assert len(json.dumps(to_json(heads))) > 1_000_000
     assert len(json.dumps(offset_of(offset))) < 2_000

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from crdtstream.spark.ack import files_of
+from crdtstream.spark.tables.commits import PARQUET, kind_of
+from crdtstream.spark.tables.files import TableFile, batches_of
+from crdtstream.spark.tables.opening import table_at
+
 STREAMS_DRAWN = 8
 REST = "all others"
+# What jobs read of an archive that is a table.
+ENTRIES: Final = (
+    "stream string, origin string, seq bigint, id string, timestamp timestamp, archived timestamp,"
+    " fields array<struct<field: binary, value: binary>>"
+)
+COLUMNS: Final = ("stream", "origin", "seq", "id", "timestamp", "archived", "fields")
+FILES: Final = "uri string, stream string, rows bigint"
 
 
 @dataclass(frozen=True)
@@ -35,8 +48,37 @@ class ReportRow:
 
 
 def read_archive(spark: SparkSession, directory: str) -> DataFrame:
-    """Read the entries of an archive; `stream` stays text even if all stream names are numbers."""
-    return spark.read.option("inferSchema", "false").parquet(directory)
+    """Read the entries of an archive, of files or of a table; `stream` stays text even if all stream names are
+    numbers.
+    """
+    files = files_of_table(directory)
+    if files is None:
+        return spark.read.option("inferSchema", "false").parquet(directory)
+    return rows_of_table(spark, files)
+
+
+def files_of_table(uri: str) -> list[TableFile] | None:
+    """The files that count in a table; None for an archive of files. Raises UnreadableTable."""
+    if kind_of(*files_of(uri.rstrip("/"))) in ("", PARQUET):
+        return None
+    archive = table_at(uri)
+    table = archive.table()
+    return [] if table is None else archive.files(table)
+
+
+def rows_of_table(spark: SparkSession, files: Sequence[TableFile]) -> DataFrame:
+    """The entries of a table: its files are read by the workers."""
+    if not files:
+        return spark.createDataFrame([], ENTRIES)
+    listed = spark.createDataFrame([(file.uri, file.stream, file.rows) for file in files], FILES)
+    return listed.repartition(len(files)).mapInArrow(read_files, ENTRIES)
+
+
+def read_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Read the entries of each listed file."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield from batches_of(TableFile(**row), COLUMNS)
 
 
 def report(spark: SparkSession, directory: str) -> list[ReportRow]:

@@ -12,7 +12,9 @@ pytest.importorskip("pyspark")
 
 from crdtstream.spark.jobs.archive import archive
 from crdtstream.spark.jobs.report import PANELS, REST, STREAMS_DRAWN, ReportRow, by_stream, draw, report
+from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.offsets import origin_text
+from crdtstream.spark.tables.opening import table_of
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, source
 
@@ -54,3 +56,21 @@ def test_the_chart_has_what_the_report_has(monkeypatch: pytest.MonkeyPatch, tmp_
     draw([ReportRow("s", "1.ab", hour, 3, 40, 5, 60, 7)], tmp_path / "chart.svg")
     shown = {axes.get_title(): axes.get_lines()[0].get_ydata().tolist() for axes in drawn[0].axes}
     assert shown == {"Entries": [3], "Bytes": [40], "Lag": [60], "Conflicts": [7]}
+
+
+@pytest.mark.parametrize(("kind", "package"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
+def test_a_table_is_reported_without_what_a_killed_attempt_has_left(
+    spark: Any, regions: Regions, tmp_path: Path, kind: str, package: str
+) -> None:
+    pytest.importorskip(package)
+    filled(regions)
+    table = table_of(kind, str(tmp_path / "table"))
+    job = TableArchive(spark, source(regions), table)
+    job.start().awaitTermination()
+    job.finish()
+    archive(spark, source(regions), str(tmp_path / "archive"))
+    spark.read.parquet(str(tmp_path / "archive")).write.parquet(table.new_attempt())
+    of_files, of_table = (report(spark, str(tmp_path / name)) for name in ("archive", "table"))
+    same = [(row.stream, row.origin, row.hour, row.entries, row.size_bytes) for row in of_files]
+    assert [(row.stream, row.origin, row.hour, row.entries, row.size_bytes) for row in of_table] == same
+    assert all(row.lag_ms_max >= row.lag_ms > 0 for row in of_table)
