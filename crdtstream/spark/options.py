@@ -220,6 +220,13 @@ TABLE: Final = (
     Option("payloadColumn", "", "one column for the whole payload, as a struct; without it each member has one", text),
     Option("payloadMessage", "", "the Protobuf message, with its package, if the file has several", text),
     Option(
+        "payloadOlderSchemas",
+        "",
+        "Avro: files with the schemas of older payloads, separated by commas; a payload names its own by the "
+        "fingerprint of a single object",
+        names,
+    ),
+    Option(
         "mode",
         "PERMISSIVE",
         "`PERMISSIVE`: what does not fit `payloadSchema` is null, and a column says why; `FAILFAST` fails the query",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from functools import cached_property
+from collections.abc import Sequence
 from typing import Any, Final
 
 from crdtstream.spark.options import OptionError
@@ -35,37 +35,16 @@ LOGICAL: Final = {
 # Unions of two numbers have the wider type.
 WIDER: Final = ({"int", "long"}, "bigint"), ({"float", "double"}, "double")
 SINGLE_OBJECT: Final = b"\xc3\x01"
+# Those two and the fingerprint, CRC-64-AVRO in little endian.
+HEADER_BYTES: Final = 10
 
 
 class AvroCodec:
-    """Records of one schema, in which they were written, too."""
+    """Records of one schema. A single object names the schema in which it was written: this one, or an older one."""
 
-    def __init__(self, definition: bytes) -> None:
-        try:
-            self._given = json.loads(definition)
-        except ValueError as error:
-            raise OptionError(f"payloadSchema is no Avro schema: {error}") from None
-
-    @cached_property
-    def _schema(self) -> Any:
-        from fastavro import parse_schema
-        from fastavro.schema import SchemaParseException, UnknownType
-
-        try:
-            parsed = parse_schema(self._given)
-        except (SchemaParseException, UnknownType) as error:
-            raise OptionError(f"payloadSchema is no Avro schema: {error}") from None
-        if not isinstance(parsed, dict) or parsed.get("type") != "record":
-            raise OptionError("payloadSchema is no Avro record: its fields become columns")
-        return parsed
-
-    @cached_property
-    def _header(self) -> bytes:
-        """What comes before a single object of this schema."""
-        from fastavro.schema import fingerprint, to_parsing_canonical_form
-
-        sum_ = fingerprint(to_parsing_canonical_form(self._schema), "CRC-64-AVRO")
-        return SINGLE_OBJECT + bytes.fromhex(sum_)
+    def __init__(self, definition: bytes, older: Sequence[bytes] = ()) -> None:
+        self._schema = record_of(definition)
+        self._written_in = {header_of(each): each for each in (self._schema, *map(record_of, older))}
 
     @property
     def ddl(self) -> str:
@@ -74,9 +53,10 @@ class AvroCodec:
     def decode(self, payload: bytes) -> dict[str, Any]:
         from fastavro import schemaless_reader
 
-        data = io.BytesIO(payload.removeprefix(self._header))
+        written = self._written_in.get(payload[:HEADER_BYTES])
+        data = io.BytesIO(payload[HEADER_BYTES:] if written else payload)
         try:
-            found: Any = schemaless_reader(data, self._schema, None)
+            found: Any = schemaless_reader(data, written or self._schema, self._schema)
         except Exception as error:  # whatever fastavro meets in bytes of others
             raise UndecodablePayload(f"no Avro of this schema: {type(error).__name__} {error}".rstrip()) from None
         if data.read(1):
@@ -92,6 +72,26 @@ class AvroCodec:
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise UnencodableRow(f"no Avro of this schema: {error}") from None
         return data.getvalue()
+
+
+def record_of(definition: bytes) -> dict[str, Any]:
+    from fastavro import parse_schema
+    from fastavro.schema import SchemaParseException, UnknownType
+
+    try:
+        parsed = parse_schema(json.loads(definition))
+    except (SchemaParseException, UnknownType, ValueError) as error:
+        raise OptionError(f"payloadSchema is no Avro schema: {error}") from None
+    if not isinstance(parsed, dict) or parsed.get("type") != "record":
+        raise OptionError("payloadSchema is no Avro record: its fields become columns")
+    return parsed
+
+
+def header_of(schema: Any) -> bytes:
+    """What a single object of this schema begins with."""
+    from fastavro.schema import fingerprint, to_parsing_canonical_form
+
+    return SINGLE_OBJECT + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
 
 
 def plain(value: Any) -> Any:

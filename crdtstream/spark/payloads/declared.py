@@ -25,7 +25,7 @@ KINDS: Final = {
     ".binpb": PROTOBUF,
 }
 FIELD: Final = "payload"
-COMPANIONS: Final = ("payloadField", "payloadColumn", "payloadMessage")
+COMPANIONS: Final = ("payloadField", "payloadColumn", "payloadMessage", "payloadOlderSchemas")
 _QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'")
 _NESTED: Final = re.compile(r"<[^<>]*>|\([^()]*\)")
 # A comma that is in no quoted name.
@@ -55,6 +55,8 @@ class PayloadSchema:
     # A column for the whole payload, as a struct; empty if each member has a column.
     column: str
     message: str
+    # Schemas in which older payloads were written.
+    older: tuple[bytes, ...] = ()
 
     @property
     def ddl(self) -> str:
@@ -84,7 +86,11 @@ def declared(options: Options) -> PayloadSchema | None:
     kind = KINDS.get(suffix, DDL)
     field = options["payloadField"] or ("" if kind == DDL else FIELD)
     definition = given.encode() if kind == DDL else content(given)
-    return PayloadSchema(kind, definition, field, options["payloadColumn"] or "", options["payloadMessage"] or "")
+    older = tuple(content(each) for each in options["payloadOlderSchemas"] or ())
+    if older and kind != AVRO:
+        raise OptionError("payloadOlderSchemas is for Avro: other payloads are read by a schema that has grown")
+    column, message = options["payloadColumn"] or "", options["payloadMessage"] or ""
+    return PayloadSchema(kind, definition, field, column, message, older)
 
 
 def content(place: str) -> bytes:
@@ -104,7 +110,7 @@ def codec_of(schema: PayloadSchema) -> PayloadCodec:
     if schema.kind == AVRO:
         from crdtstream.spark.payloads.avro_codec import AvroCodec
 
-        return AvroCodec(schema.definition)
+        return AvroCodec(schema.definition, schema.older)
     if schema.kind == PROTOBUF:
         from crdtstream.spark.payloads.protobuf_codec import ProtobufCodec
 

@@ -16,11 +16,11 @@ from fastavro.schema import fingerprint, to_parsing_canonical_form
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
 from crdtstream.spark.options import OptionError
-from crdtstream.spark.payloads.avro_codec import AvroCodec
+from crdtstream.spark.payloads.avro_codec import AvroCodec, header_of
 from crdtstream.spark.payloads.errors import UndecodablePayload, UnencodableRow
 from tests.spark.payloads.typed import CORRUPT, payloads, typed
 
-ITEM = {"type": "record", "name": "Item", "fields": [{"name": "x", "type": "long"}]}
+ITEM: dict[str, Any] = {"type": "record", "name": "Item", "fields": [{"name": "x", "type": "long"}]}
 FIELDS: list[dict[str, Any]] = [
     {"name": "order", "type": "long"},
     {"name": "item", "type": ["null", "string"]},
@@ -74,6 +74,31 @@ def test_a_single_object_has_the_fingerprint_of_the_schema() -> None:
     schema = parse_schema(ORDER)
     mark = bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
     assert AvroCodec(json.dumps(ORDER).encode()).decode(b"\xc3\x01" + mark + written(ROW)) == ROW
+
+
+def test_the_fingerprint_is_that_of_the_specification() -> None:
+    """Of `"int"` it is 7275d51a3f395c8f there, and its bytes come in little endian."""
+    assert header_of("int") == bytes.fromhex("c3018f5c393f1ad57572")
+
+
+def test_older_payloads_are_read_as_the_newest_schema_says(tmp_path: Path) -> None:
+    more = {"name": "note", "type": ["null", "string"], "default": None}
+    newest, older = tmp_path / "new.avsc", tmp_path / "old.avsc"
+    newest.write_text(json.dumps({**ITEM, "fields": [*ITEM["fields"], more]}))
+    older.write_text(json.dumps(ITEM))
+    old = AvroCodec(older.read_bytes())
+    made = [
+        header_of(parse_schema(ITEM)) + old.encode({"x": 3}),
+        AvroCodec(newest.read_bytes()).encode({"x": 4, "note": "n"}),
+    ]
+    rows = typed(
+        payloads([*made, old.encode({"x": 5})]),
+        {"x": LongType(), "note": StringType()},
+        payloadSchema=str(newest),
+        payloadOlderSchemas=str(older),
+    )
+    assert [(row["x"], row["note"]) for row in rows] == [(3, None), (4, "n"), (None, None)]
+    assert rows[2][CORRUPT].startswith("payload is no Avro of this schema")
 
 
 def test_columns_of_avro(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_where_a_payload_lies(tmp_path: Path) -> None:
     ("given", "text"),
     [
         ({"payloadSchema": "/no/such.avsc"}, "cannot be read on the driver"),
+        ({"payloadSchema": "a INT", "payloadOlderSchemas": __file__}, "payloadOlderSchemas is for Avro"),
         ({"payloadSchema": "orders.proto"}, "descriptor_set_out=orders.desc orders.proto"),
     ],
 )
