@@ -12,9 +12,12 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from crdtstream.spark.jobs.dataset import Dataset
+from crdtstream.spark.options import OptionError
 from crdtstream.spark.tables.commits import Published
 
 CHECKPOINT = "_checkpoint"
+# Columns beside those of the source, of files and of tables.
+ADDED = frozenset({"archived", "date", "part", "stream_part"})
 MERGED_BYTES = 64 << 20
 MERGED_FILES_MIN = 8
 
@@ -52,6 +55,18 @@ class Archived:
 Progress = Callable[[int, Published], None]
 
 
+def entries_of(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """What a query archives; raises OptionError if a payload has a column that archives add."""
+    rows = spark.readStream.format("crdtstream").options(**options).load()
+    added = [name for name in rows.columns if name.lower() in ADDED]
+    if added:
+        raise OptionError(
+            f"an archive has a column {added[0]} of its own: put the payload into one column with payloadColumn, or"
+            " rename it"
+        )
+    return rows
+
+
 class Archive:
     """One query that writes to one directory; `start` begins it, `result` describes what it did."""
 
@@ -77,7 +92,7 @@ class Archive:
         An existing archive is continued where it stopped, whatever `startingOffsets` says now.
         """
         self._dataset.recover()
-        source = self._spark.readStream.format("crdtstream").options(**self._options).load()
+        source = entries_of(self._spark, self._options)
         writer = source.writeStream.foreachBatch(self._write).option("checkpointLocation", self._checkpoint())
         if interval_s is None:
             return writer.trigger(availableNow=True).start()

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
 from crdtstream.spark.ack import planned
-from crdtstream.spark.jobs.archive import CHECKPOINT, Archived, Progress
+from crdtstream.spark.jobs.archive import CHECKPOINT, Archived, Progress, entries_of
 from crdtstream.spark.jobs.table_audit import bounds_of, delete_removed
 from crdtstream.spark.offsets import Positions, merged, to_json
 from crdtstream.spark.tables.commits import Published
@@ -60,7 +60,7 @@ class TableArchive:
         options = self._options
         if table is not None:
             options = {**options, "startingOffsets": json.dumps(to_json(self._table.through(table)))}
-        source = self._spark.readStream.format("crdtstream").options(**options).load()
+        source = entries_of(self._spark, options)
         writer = source.writeStream.foreachBatch(self._write).option("checkpointLocation", self.checkpoint)
         if interval_s is None:
             return writer.trigger(availableNow=True).start()

@@ -13,7 +13,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from crdtstream.spark.jobs.archive import Archive, Merging, archive
+from crdtstream.spark.jobs.table_archive import TableArchive
+from crdtstream.spark.options import OptionError
 from crdtstream.spark.tables.commits import ForeignQuery
+from crdtstream.spark.tables.opening import table_of
 from tests.bulk.columns import message_of
 from tests.runtime.bulk_ports import rows, serving
 from tests.spark.fake_regions import START_MS, Regions
@@ -35,6 +38,18 @@ def test_an_archive_is_continued_and_has_each_entry_once(spark: Any, regions: Re
     assert archive(spark, source(regions), str(target)).rows == 0
     day = f"{datetime.fromtimestamp(START_MS / 1000, UTC):%Y-%m-%d}"
     assert {path.name for path in target.glob("stream_part=*/date=*")} == {f"date={day}"}
+
+
+def test_a_payload_takes_no_column_of_the_archive(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions, 1)
+    options = source(regions) | {"payloadSchema": "n BIGINT, Date DATE"}
+    files = Archive(spark, options, str(tmp_path / "files"))
+    table = TableArchive(spark, options, table_of("delta", str(tmp_path / "table")))
+    for job in (files, table):
+        with pytest.raises(
+            OptionError, match="an archive has a column Date of its own"
+        ):
+            job.start()
 
 
 def test_a_lost_commit_adds_nothing_twice(spark: Any, regions: Regions, tmp_path: Path) -> None:
