@@ -65,6 +65,9 @@ Catalog = Annotated[
 KeepRemoved = Annotated[
     bool, typer.Option(help="A table keeps what is removed from the streams; otherwise the job deletes it at its end.")
 ]
+MetricsPort = Annotated[
+    int, typer.Option(help="Prometheus metrics of the query on this port of loopback; 0 for none.", min=0, max=65535)
+]
 Extra = Annotated[list[str] | None, typer.Option("--option", help="Data source option NAME=VALUE; may be repeated.")]
 
 
@@ -144,6 +147,7 @@ def archive(
     ] = TableFormat.PARQUET,
     catalog: Catalog = "",
     keep_removed: KeepRemoved = True,
+    metrics_port: MetricsPort = 0,
     option: Extra = None,
     master: Master = MASTER,
 ) -> None:
@@ -153,13 +157,28 @@ def archive(
     from crdtstream.spark.jobs.archive import Archived
 
     options = options_of(endpoints, streams, streams_pattern, option)
-    job = archive_of(start_session("crdtstream archive", master), options, directory, table, keep_removed, catalog)
+    spark = start_session("crdtstream archive", master)
+    job = archive_of(spark, options, directory, table, keep_removed, catalog)
+    if metrics_port:
+        serve_metrics(spark, options, metrics_port)
     query = job.start(interval_s if continuous else None)
     try:
         query.awaitTermination()
     except KeyboardInterrupt:
         query.stop()
     print_summary(job.finish(), Archived)
+
+
+def serve_metrics(spark: SparkSession, options: Mapping[str, str], port: int) -> None:
+    """Serve the figures of the only query of this session."""
+    from crdtstream.spark.monitor import QueryMonitor
+
+    monitor = QueryMonitor(options)
+    try:
+        monitor.serve(port)
+    except OSError as error:
+        fail(f"port {port} for metrics cannot be opened: {error.strerror}. Give another --metrics-port", USAGE_ERROR)
+    spark.streams.addListener(monitor)
 
 
 def archive_of(

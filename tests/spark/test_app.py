@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from contextlib import redirect_stderr
 from datetime import UTC, datetime, timedelta, timezone
 from io import StringIO
@@ -152,3 +153,12 @@ def test_what_a_user_can_act_on_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -
     wrapped = "[STREAM_FAILED] Ended\nTraceback:\n  x.Stranded: no region answers: a:1: down\n\nState: X"
     assert failing(monkeypatch, PySparkException(wrapped))[1] == "crdtstream spark: no region answers: a:1: down\n"
     assert failing(monkeypatch, PySparkException("no such path"))[1] == "crdtstream spark: no such path\n"
+
+
+def test_metrics_on_a_port_in_use_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
+        jobs.serve_metrics(None, {"endpoints": "a:1"}, taken.getsockname()[1])
+    assert ended.value.code == jobs.USAGE_ERROR
+    assert (
+        "for metrics cannot be opened: Address already in use. Give another --metrics-port" in capsys.readouterr().err
+    )
