@@ -27,6 +27,7 @@ class Scale:
     digested_entries: int
     started_entries: int
     spark_rows: int
+    spark_streams: int
     blocked_clients: int
     gateway_messages: int
     kept_entries: int
@@ -73,6 +74,7 @@ def scale_of(factor: float, repetitions: int = 1) -> Scale:
         digested_entries=count(1_000_000, 2_000),
         started_entries=count(200_000, 2_000),
         spark_rows=count(1_000_000, 2_000),
+        spark_streams=count(10_000, 200),
         blocked_clients=count(10_000, 100),
         gateway_messages=count(50_000, 500),
         kept_entries=count(100_000, 2_000),

@@ -26,7 +26,7 @@ from benchmarks.rows.recovery import recover
 from benchmarks.rows.redis8_commands import claim, idmp, xackdel, xdelex
 from benchmarks.rows.replication import catch_up, lag, throughput
 from benchmarks.rows.shards import sharded
-from benchmarks.rows.spark import batch_read, batch_write, micro_batches
+from benchmarks.rows.spark import batch_read, batch_write, many_streams, micro_batches
 from benchmarks.rows.spilling import cold_ranges, cold_scan, spilling_consumers, spilling_tails, spilling_xadd
 from benchmarks.rows.xread_tails import consumers, tails
 from benchmarks.servers import ALWAYS, NO
@@ -118,6 +118,7 @@ ROWS = (
     Row("spark-read", batch_read, "pyspark"),
     Row("spark-write", batch_write, "pyspark"),
     Row("spark-batch", micro_batches, "pyspark"),
+    Row("spark-streams", many_streams, "pyspark"),
 )
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from benchmarks.bench import Bench
-from benchmarks.report.figures import AT_LEAST, Result, Side, Target
+from benchmarks.report.figures import AT_LEAST, AT_MOST, Result, Side, Target
+from benchmarks.rows.bulk import TIMEOUT_S, stub_of
 from benchmarks.servers import BenchmarkError, Region
+from crdtstream.bulk import bulk_pb2
 
 STREAMS = 8
 TASKS = 4
@@ -23,6 +26,8 @@ WARM_ROWS = 20_000
 BATCHES = 20
 READ_TARGET = Target(AT_LEAST, 0.5)
 WRITE_TARGET = Target(AT_LEAST, 300_000)
+STREAM_TARGET = Target(AT_LEAST, 200_000)
+OFFSET_TARGET = Target(AT_MOST, 8_192)
 
 
 @contextmanager
@@ -73,7 +78,7 @@ def rates(bench: Bench, rows: int, run: Callable[[], object]) -> list[float]:
     return [rows / seconds(run) for _ in range(bench.scale.repetitions)]
 
 
-def side(values: list[float]) -> Side:
+def side(values: Sequence[float]) -> Side:
     return Side(statistics.median(values), low=min(values), high=max(values))
 
 
@@ -92,7 +97,7 @@ def batch_read(bench: Bench, name: str) -> list[Result]:
     return [
         Result(name, "Spark batch read, of what Spark reaches alone", "", shares, target=READ_TARGET),
         Result(f"{name}-rows", "Spark batch read", "rows/s", side(ours), details={"floor": floor}),
-        Result(f"{name}-stream", "Spark streaming read, AvailableNow", "rows/s", side(streamed)),
+        Result(f"{name}-stream", "Spark streaming read, AvailableNow", "rows/s", side(streamed), target=STREAM_TARGET),
     ]
 
 
@@ -124,10 +129,41 @@ def batch_write(bench: Bench, name: str) -> list[Result]:
 def micro_batches(bench: Bench, name: str) -> list[Result]:
     """Measure a micro-batch with one new entry, from its trigger to its commit."""
     server = bench.region(bulk=True)
-    took_ms: list[float] = []
+    server.ask("XADD", "s0", "*", "field", "value")
+    progress = batches_of(bench, server, streams="s0")
+    return [Result(name, "Spark micro-batch of one entry", "ms", side(durations_ms(progress)))]
+
+
+def many_streams(bench: Bench, name: str) -> list[Result]:
+    """The same beside many streams without new entries, and what the offset then takes in the checkpoint."""
+    server, count = bench.region(bulk=True), bench.scale.spark_streams
+    with stub_of(server) as stub:
+        stub.Write(iter([rows_of_streams(count)]), timeout=TIMEOUT_S)
+    progress = batches_of(bench, server, streamsPattern="s*", discoveryIntervalMs="0")
+    offsets = [len(each["sources"][0]["endOffset"]) for each in progress]
+    streams = f"{count:,} streams"
+    return [
+        Result(name, f"Spark micro-batch of one entry, of {streams}", "ms", side(durations_ms(progress))),
+        Result(f"{name}-offset", f"Spark offset of {streams}", "bytes", side(offsets), target=OFFSET_TARGET),
+    ]
+
+
+def rows_of_streams(count: int) -> bulk_pb2.Rows:
+    """One row for each stream."""
+    row = b"*2\r\n$1\r\nf\r\n$1\r\nv\r\n"
+    return bulk_pb2.Rows(
+        streams=[b"s%d" % number for number in range(count)],
+        stream_of=array("I", range(count)).tobytes(),
+        count=count,
+        ends=array("I", range(len(row), (count + 1) * len(row), len(row))).tobytes(),
+        data=row * count,
+    )
+
+
+def batches_of(bench: Bench, server: Region, **given: str) -> list[dict[str, Any]]:
+    """Return the progress of micro-batches with one new entry of stream s0 each."""
     with session(bench) as spark:
-        server.ask("XADD", "s0", "*", "field", "value")
-        options = {"endpoints": server.bulk_address, "streams": "s0", "startingOffsets": "earliest"}
+        options = {"endpoints": server.bulk_address, "startingOffsets": "earliest", **given}
         frame = spark.readStream.format("crdtstream").options(**options).load()
         writer = frame.writeStream.format("noop").option("checkpointLocation", str(bench.directory / "checkpoint"))
         query = writer.start()
@@ -136,6 +172,9 @@ def micro_batches(bench: Bench, name: str) -> list[Result]:
             server.ask("XADD", "s0", "*", "field", "value")
             query.processAllAvailable()
         progress = [each for each in query.recentProgress if each["numInputRows"]]
-        took_ms = [each["durationMs"]["triggerExecution"] for each in progress[-BATCHES:]]
         query.stop()
-    return [Result(name, "Spark micro-batch of one entry", "ms", side(took_ms))]
+    return progress[-BATCHES:]
+
+
+def durations_ms(progress: list[dict[str, Any]]) -> list[float]:
+    return [each["durationMs"]["triggerExecution"] for each in progress]

@@ -131,6 +131,7 @@ class HeadsRequest(_message.Message):
     BEFORE_MS_FIELD_NUMBER: _builtins.int
     POSITIONS_FIELD_NUMBER: _builtins.int
     DELETED_FIELD_NUMBER: _builtins.int
+    SEVERAL_FIELD_NUMBER: _builtins.int
     database: _builtins.int
     pattern: _builtins.bytes
     """as in the Redis command KEYS"""
@@ -138,6 +139,8 @@ class HeadsRequest(_message.Message):
     """To find a position by time: `at` of each origin is the seq of its last entry with an ID below this time."""
     deleted: _builtins.bool
     """Also streams that do not exist any more, as far as the region remembers them."""
+    several: _builtins.bool
+    """a message may have further streams in `more`"""
     @_builtins.property
     def streams(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """by name; without names and pattern, all streams"""
@@ -155,10 +158,11 @@ class HeadsRequest(_message.Message):
         before_ms: _builtins.int | None = ...,
         positions: _abc.Iterable[Global___StreamPosition] | None = ...,
         deleted: _builtins.bool = ...,
+        several: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_before_ms", b"_before_ms", "before_ms", b"before_ms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_before_ms", b"_before_ms", "before_ms", b"before_ms", "database", b"database", "deleted", b"deleted", "pattern", b"pattern", "positions", b"positions", "streams", b"streams"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_before_ms", b"_before_ms", "before_ms", b"before_ms", "database", b"database", "deleted", b"deleted", "pattern", b"pattern", "positions", b"positions", "several", b"several", "streams", b"streams"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__before_ms: _TypeAlias = _typing.Literal["before_ms"]  # noqa: Y015
     _WhichOneofArgType__before_ms: _TypeAlias = _typing.Literal["_before_ms", b"_before_ms"]  # noqa: Y015
@@ -199,6 +203,7 @@ class StreamHead(_message.Message):
     ORIGINS_FIELD_NUMBER: _builtins.int
     DELETED_FIELD_NUMBER: _builtins.int
     EXISTS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     stream: _builtins.bytes
     deleted: _builtins.bool
     """the stream does not exist: the origins say what was removed with it"""
@@ -207,6 +212,10 @@ class StreamHead(_message.Message):
     def origins(self) -> _containers.RepeatedCompositeFieldContainer[Global___OriginHead]:
         """ascending by origin"""
 
+    @_builtins.property
+    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___StreamHead]:
+        """the next streams; empty unless the request has `several`"""
+
     def __init__(
         self,
         *,
@@ -214,10 +223,11 @@ class StreamHead(_message.Message):
         origins: _abc.Iterable[Global___OriginHead] | None = ...,
         deleted: _builtins.bool = ...,
         exists: _builtins.bool = ...,
+        more: _abc.Iterable[Global___StreamHead] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "exists", b"exists", "origins", b"origins", "stream", b"stream"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "exists", b"exists", "more", b"more", "origins", b"origins", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -373,9 +383,12 @@ class ReadRequest(_message.Message):
     DATABASE_FIELD_NUMBER: _builtins.int
     INTERVALS_FIELD_NUMBER: _builtins.int
     TELL_REMOVED_FIELD_NUMBER: _builtins.int
+    SEVERAL_FIELD_NUMBER: _builtins.int
     database: _builtins.int
     tell_removed: _builtins.bool
     """also say in `removed` what is not there any more"""
+    several: _builtins.bool
+    """a message with few entries may have the next messages in `more`"""
     @_builtins.property
     def intervals(self) -> _containers.RepeatedCompositeFieldContainer[Global___Interval]: ...
     def __init__(
@@ -384,10 +397,11 @@ class ReadRequest(_message.Message):
         database: _builtins.int = ...,
         intervals: _abc.Iterable[Global___Interval] | None = ...,
         tell_removed: _builtins.bool = ...,
+        several: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "intervals", b"intervals", "tell_removed", b"tell_removed"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["database", b"database", "intervals", b"intervals", "several", b"several", "tell_removed", b"tell_removed"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -407,6 +421,7 @@ class Entries(_message.Message):
     ENDS_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
     interval: _builtins.int
     """index in the request"""
     count: _builtins.int
@@ -426,6 +441,10 @@ class Entries(_message.Message):
     """Entries of the interval up to this seq were removed together before they were read here (see OriginHead.trimmed);
     0 if none was. Such a message may have no entries.
     """
+    @_builtins.property
+    def more(self) -> _containers.RepeatedCompositeFieldContainer[Global___Entries]:
+        """the next messages; empty unless the request has `several`"""
+
     def __init__(
         self,
         *,
@@ -437,10 +456,11 @@ class Entries(_message.Message):
         ends: _builtins.bytes = ...,
         data: _builtins.bytes = ...,
         removed: _builtins.int = ...,
+        more: _abc.Iterable[Global___Entries] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "data", b"data", "ends", b"ends", "id_seqs", b"id_seqs", "interval", b"interval", "ms", b"ms", "removed", b"removed", "seqs", b"seqs"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "data", b"data", "ends", b"ends", "id_seqs", b"id_seqs", "interval", b"interval", "more", b"more", "ms", b"ms", "removed", b"removed", "seqs", b"seqs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -253,6 +253,7 @@ class BulkClient:
             before_ms=before_ms,
             positions=[position_of(stream, position) for stream, position in (positions or {}).items()],
             deleted=deleted,
+            several=True,
         )
         return self.repeat(lambda: self._heads(request))
 
@@ -262,7 +263,7 @@ class BulkClient:
         found: list[list[bulk_pb2.StreamHead]] = []
         for region, call in zip(regions, calls, strict=True):
             try:
-                found.append(list(call))
+                found.append([each for message in call for each in (message, *message.more)])
             except grpc.RpcError as error:
                 region.record_failure(error)
         if not found:
@@ -319,10 +320,11 @@ class BulkClient:
         region, count = self.covering(unread.intervals)
         asked = unread.intervals[:count]
         call = region.stub.Read(
-            bulk_pb2.ReadRequest(database=self.database, intervals=asked, tell_removed=True), **self.call()
+            bulk_pb2.ReadRequest(database=self.database, intervals=asked, tell_removed=True, several=True),
+            **self.call(),
         )
         try:
-            for entries in call:
+            for entries in (each for message in call for each in (message, *message.more)):
                 yield region.name, asked[entries.interval], entries
                 unread.pass_by(entries)
         except grpc.RpcError as error:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import grpc.aio
 
@@ -46,6 +46,9 @@ PUBLISH_BYTES = 2 * SLICE_BYTES
 ADVANCE_BYTES = 64 << 10
 LEDGER_BYTES = 4 << 10
 ADMISSION_POLL_S = 0.02
+# Small messages that are sent as one: so many, or of so many bytes.
+GATHERED_MAX = 512
+GATHERED_BYTES = 64 << 10
 CONSUMER = b"bulk"
 # Why rows are left out: their batch, or a later one, was published before; their IDs are not above the last one.
 PUBLISHED = "published"
@@ -53,6 +56,7 @@ LOWER_ID = "lower-id"
 
 AskHeads = Callable[[Context, Key, int | None, dict[int, int] | None], list[OriginHead]]
 ServicerContext = grpc.aio.ServicerContext[Any, Any]
+Gathered = TypeVar("Gathered", bulk.StreamHead, bulk.Entries)
 
 
 class BulkPort(Protocol):
@@ -112,24 +116,28 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
 
     async def Heads(self, request: bulk.HeadsRequest, context: ServicerContext) -> AsyncIterator[bulk.StreamHead]:
         async with self._port.call(context) as caller:
-            names = Names(request.database, list(request.streams), request.pattern, request.deleted)
-            self._require(caller, HEADS, request.streams, request.database)
-            ask = heads_with_deleted if request.deleted else heads_of
-            before_ms = request.before_ms if request.HasField("before_ms") else None
-            positions = {one.stream: seqs_of(one.seqs) for one in request.positions}
-            while not names.ended:
-                with self._port.slice() as region:
-                    keys = [key for key in names.next(region) if caller.may(HEADS, key[1])]
-                for low in range(0, len(keys), HEADS_A_SLICE):
-                    part = keys[low : low + HEADS_A_SLICE]
-                    asking = partial(heads_in, part, ask, before_ms, positions)
-                    found, gone = await self._port.perform(asking)
-                    await self._port.await_shown()
-                    for key, heads in found:
-                        rows = [head_message(head) for head in heads]
-                        if rows or key not in gone or request.streams:
-                            deleted = request.deleted and bool(rows) and key in gone
-                            yield bulk.StreamHead(stream=key[1], origins=rows, deleted=deleted, exists=key not in gone)
+            async for message in gathered(self._heads(request, caller), request.several):
+                yield message
+
+    async def _heads(self, request: bulk.HeadsRequest, caller: BulkCaller) -> AsyncIterator[bulk.StreamHead]:
+        names = Names(request.database, list(request.streams), request.pattern, request.deleted)
+        self._require(caller, HEADS, request.streams, request.database)
+        ask = heads_with_deleted if request.deleted else heads_of
+        before_ms = request.before_ms if request.HasField("before_ms") else None
+        positions = {one.stream: seqs_of(one.seqs) for one in request.positions}
+        while not names.ended:
+            with self._port.slice() as region:
+                keys = [key for key in names.next(region) if caller.may(HEADS, key[1])]
+            for low in range(0, len(keys), HEADS_A_SLICE):
+                part = keys[low : low + HEADS_A_SLICE]
+                asking = partial(heads_in, part, ask, before_ms, positions)
+                found, gone = await self._port.perform(asking)
+                await self._port.await_shown()
+                for key, heads in found:
+                    rows = [head_message(head) for head in heads]
+                    if rows or key not in gone or request.streams:
+                        deleted = request.deleted and bool(rows) and key in gone
+                        yield bulk.StreamHead(stream=key[1], origins=rows, deleted=deleted, exists=key not in gone)
 
     async def Split(self, request: bulk.SplitRequest, context: ServicerContext) -> bulk.SplitReply:
         async with self._port.call(context) as caller:
@@ -147,21 +155,25 @@ class BulkCalls(bulk_pb2_grpc.BulkServicer):
     async def Read(self, request: bulk.ReadRequest, context: ServicerContext) -> AsyncIterator[bulk.Entries]:
         async with self._port.call(context) as caller:
             self._require(caller, READING, [one.stream for one in request.intervals], request.database)
-            intervals = [interval_of(request.database, one) for one in request.intervals]
-            with self._port.slice() as region:
-                for interval in intervals:
-                    require_applied(region, interval)
-            for number, interval in enumerate(intervals):
-                after = interval.after
-                while after < interval.through:
-                    found, removed = await self._port.perform(partial(read_on, interval, after, request.tell_removed))
-                    await self._port.await_shown()
-                    if removed > after:
-                        yield bulk.Entries(interval=number, removed=min(removed, interval.through))
-                    if found is None:
-                        break
-                    after = found.last_seq
-                    yield entries_message(number, found)
+            async for message in gathered(self._entries(request), request.several):
+                yield message
+
+    async def _entries(self, request: bulk.ReadRequest) -> AsyncIterator[bulk.Entries]:
+        intervals = [interval_of(request.database, one) for one in request.intervals]
+        with self._port.slice() as region:
+            for interval in intervals:
+                require_applied(region, interval)
+        for number, interval in enumerate(intervals):
+            after = interval.after
+            while after < interval.through:
+                found, removed = await self._port.perform(partial(read_on, interval, after, request.tell_removed))
+                await self._port.await_shown()
+                if removed > after:
+                    yield bulk.Entries(interval=number, removed=min(removed, interval.through))
+                if found is None:
+                    break
+                after = found.last_seq
+                yield entries_message(number, found)
 
     async def Frontiers(
         self, request: bulk.FrontiersRequest, context: ServicerContext
@@ -363,6 +375,25 @@ def frontiers_in(keys: list[Key], region: Context) -> list[Frontier]:
 
 
 # Messages
+
+
+async def gathered(messages: AsyncIterator[Gathered], several: bool) -> AsyncIterator[Gathered]:
+    """The messages, small ones in the `more` of the one before them if the caller wants `several`: a message of its own
+    costs more than what is in it.
+    """
+    first: Gathered | None = None
+    size = 0
+    async for message in messages:
+        size += message.ByteSize()
+        if first is None:
+            first = message
+        else:
+            first.more.append(message)
+        if not several or size >= GATHERED_BYTES or len(first.more) >= GATHERED_MAX:
+            yield first
+            first, size = None, 0
+    if first is not None:
+        yield first
 
 
 def parsed(message: bulk.Rows) -> EntryRows:

@@ -13,6 +13,7 @@ import structlog
 
 from crdtstream.bulk import bulk_pb2 as bulk
 from crdtstream.bulk.writing import add_slice
+from crdtstream.runtime.bulk.calls import GATHERED_BYTES, GATHERED_MAX
 from crdtstream.runtime.turns import RegionFailed
 from crdtstream.settings.config import Limits
 from crdtstream.storage.disk import RealDisk
@@ -50,6 +51,33 @@ async def test_an_xadd_and_a_row_are_alike(tmp_path: Path) -> None:
         assert [entry[2][1] for entry in entries] == [b"one", b"two"]
         assert [line for line in reply if line in (b"one\r\n", b"two\r\n")] == [b"one\r\n", b"two\r\n"]
         assert reply[3] == b"%d-%d\r\n" % entries[0][1] and reply[11] == b"%d-%d\r\n" % entries[1][1]
+
+
+async def test_small_messages_come_together_if_the_caller_wants_several(tmp_path: Path) -> None:
+    names = [b"s%d" % number for number in range(2 * GATHERED_MAX + 1)]
+    async with serving(tmp_path) as port:
+        written = await port.write(message_of(rows(len(names)), names, list(range(len(names)))))
+        heads = [each async for each in port.stub.Heads(bulk.HeadsRequest(streams=names, several=True))]
+        assert [len(each.more) for each in heads] == [GATHERED_MAX, GATHERED_MAX - 1]
+        found = [each.stream for head in heads for each in (head, *head.more)]
+        assert found == names
+        intervals = [bulk.Interval(stream=name, origin=written.origin, through=written.last_seq) for name in names]
+        apart = await port.read(*intervals)
+        assert len(apart) == len(names) and not any(each.more for each in apart)
+        together = [each async for each in port.stub.Read(bulk.ReadRequest(intervals=intervals, several=True))]
+        assert len(together) < len(apart) / 100
+        flat = [entries for message in together for entries in (message, *message.more)]
+        for one, other in zip(flat, apart, strict=True):
+            assert (one.interval, one.count, one.data) == (other.interval, other.count, other.data)
+
+
+async def test_a_large_message_stays_alone(tmp_path: Path) -> None:
+    async with serving(tmp_path, Limits(bulk_message_bytes=GATHERED_BYTES)) as port:
+        written = await port.write(message_of([[b"f", b"v" * 40_000]] * 6))
+        interval = bulk.Interval(stream=b"s", origin=written.origin, through=written.last_seq)
+        messages = [each async for each in port.stub.Read(bulk.ReadRequest(intervals=[interval], several=True))]
+        assert max(each.ByteSize() for each in messages) < 2 * GATHERED_BYTES
+        assert sum(entries.count for each in messages for entries in (each, *each.more)) == 6
 
 
 async def test_intervals_are_read_in_the_order_asked_for(tmp_path: Path) -> None:
