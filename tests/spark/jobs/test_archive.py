@@ -46,9 +46,7 @@ def test_a_payload_takes_no_column_of_the_archive(spark: Any, regions: Regions, 
     files = Archive(spark, options, str(tmp_path / "files"))
     table = TableArchive(spark, options, table_of("delta", str(tmp_path / "table")))
     for job in (files, table):
-        with pytest.raises(
-            OptionError, match="an archive has a column Date of its own"
-        ):
+        with pytest.raises(OptionError, match="an archive has a column Date of its own"):
             job.start()
 
 
