@@ -44,7 +44,13 @@ MODULES = [
     "nemesis.shards",
     "nemesis.standby",
 ]
-MODULES += ["nemesis.spark_kills", "benchmarks", "benchmarks.restart_time", "benchmarks.many_starts"]
+MODULES += [
+    "nemesis.spark_kills",
+    "nemesis.table_kills",
+    "benchmarks",
+    "benchmarks.restart_time",
+    "benchmarks.many_starts",
+]
 MODULES += ["benchmarks.stall", "benchmarks.traces", "benchmarks.curves"]
 
 
