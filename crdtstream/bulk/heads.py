@@ -10,13 +10,13 @@ from typing import Final
 
 from crdtstream.bulk.errors import INVALID_ARGUMENT, BulkError, require_database
 from crdtstream.connections.context import Context
-from crdtstream.connections.glob import Token, matches, tokens_of
 from crdtstream.core.effects import Key
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.streams.deleted_streams import FORGOTTEN
 from crdtstream.core.streams.origin_meta import OriginMeta
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import U64_MAX, EntryId
+from crdtstream.protocols.glob import Token, matches, tokens_of
 
 NAMES_READ: Final = 1_000
 SPLIT_ENTRIES: Final = 100_000

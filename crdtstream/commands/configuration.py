@@ -12,10 +12,10 @@ from crdtstream.commands.settings import IMMUTABLE, SETTINGS, Setting, SettingEr
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter, shown
-from crdtstream.connections.glob import matches, tokens_of
 from crdtstream.connections.parking import NO_DEADLINE
 from crdtstream.connections.statistics import Statistics
 from crdtstream.protocols import replies
+from crdtstream.protocols.glob import matches, tokens_of
 from crdtstream.settings.config import ConfigError, refuse_exposure, validate_limits
 
 WILD = b"*?[\\"

@@ -17,12 +17,12 @@ from crdtstream.commands.integers import integer
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row, keys_at, keys_from
 from crdtstream.connections.context import CommandError, Context, Reply
-from crdtstream.connections.glob import Token, matches, tokens_of
 from crdtstream.core.keyspace import DATABASES
 from crdtstream.core.replica import Replica
 from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import parse_u64
 from crdtstream.protocols import replies
+from crdtstream.protocols.glob import Token, matches, tokens_of
 
 SYNTAX_ERROR = "ERR syntax error"
 SCAN_COUNT = 10

@@ -25,9 +25,9 @@ from crdtstream.connections.command import (
     keys_from,
 )
 from crdtstream.connections.context import CommandError, Context, Reply, shown
-from crdtstream.connections.glob import matches, tokens_of
 from crdtstream.connections.subscriptions import CHANNEL, PATTERN, SHARD
 from crdtstream.protocols import replies
+from crdtstream.protocols.glob import matches, tokens_of
 
 
 def publish(context: Context, client: Client, argv: list[bytes]) -> Reply:

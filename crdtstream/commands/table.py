@@ -55,8 +55,8 @@ from crdtstream.commands.tips import NOTES, TIPS
 from crdtstream.connections.client import Client
 from crdtstream.connections.command import Command, help_row
 from crdtstream.connections.context import CommandError, Context, Reply
-from crdtstream.connections.glob import matches, tokens_of
 from crdtstream.protocols import replies
+from crdtstream.protocols.glob import matches, tokens_of
 
 # In the order in which Redis tells them.
 TOLD_FLAGS: Final = (

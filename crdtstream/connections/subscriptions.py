@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.connections.client import Client
-from crdtstream.connections.glob import Token, matches, tokens_of
 from crdtstream.protocols import replies
+from crdtstream.protocols.glob import Token, matches, tokens_of
 
 CHANNEL: Final = 0
 PATTERN: Final = 1

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from crdtstream.connections.command import CATEGORIES, READ, WRITE, Command
-from crdtstream.connections.glob import matches, tokens_of
+from crdtstream.protocols.glob import matches, tokens_of
 from crdtstream.protocols.requests import split_arguments
 
 BLANKS: Final = b" \t\n\v\f\r\0"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crdtstream.connections.glob import matches, tokens_of
+from crdtstream.protocols.glob import matches, tokens_of
 
 
 def reference(pattern: bytes, name: bytes) -> bool:
