@@ -238,6 +238,13 @@ TABLE: Final = (
         "with `payloadSchema`: the column that says what is wrong with an entry, null if nothing is",
         text,
     ),
+    Option(
+        "archive",
+        "",
+        "a table that `archive --table` has written, read together with what the regions have beyond it "
+        "([one DataFrame](spark.md#a-table-and-its-live-tail-as-one-dataframe))",
+        text,
+    ),
     Option("includeMetadata", "false", "adds the columns `region`, `id_ms`, `id_seq` and `region_read`", boolean),
     Option(
         "requestTimeoutMs", "30000", "deadline of each call; a long read is continued by another call", MILLISECONDS
@@ -331,6 +338,9 @@ class Options:
         ):
             if self[one] is not None and self[other] is not None:
                 raise OptionError(f"{one} and {other} were both given: choose one")
+        for name in ("startingTimestamp", "endingTimestamp"):
+            if self["archive"] is not None and self[name] is not None:
+                raise OptionError(f"archive and {name} were both given: leave {name} out, and filter by timestamp")
         if self["endingTimestamp"] is not None and "endingoffsets" in self.given:
             raise OptionError("endingOffsets and endingTimestamp were both given: choose one")
         least, most = self["minPartitions"], self["maxPartitions"]

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -43,6 +43,9 @@ from crdtstream.spark.options import EARLIEST, LATEST, Options
 from crdtstream.spark.regions import BulkError
 from crdtstream.spark.sharded import ShardedClient, client_of
 
+if TYPE_CHECKING:
+    from crdtstream.spark.archived import Archive
+
 # Discovery takes at most one part in this many of the time of an idle query, however many streams there are.
 KEPT_LONGER: Final = 5
 log = logging.getLogger(__name__)
@@ -55,6 +58,23 @@ def payload_columns(options: Options, schema: Any, own: Sequence[Column]) -> lis
     from crdtstream.spark.payloads import decoding
 
     return decoding.payload_columns(options, schema, own)
+
+
+def archive_of(options: Options, schema: Any) -> Archive | None:
+    """The table of the option `archive`; without it nothing is imported."""
+    if options["archive"] is None:
+        return None
+    from crdtstream.spark import archived
+
+    return archived.Archive(options, schema)
+
+
+def joined(archive: Archive | None, heads: Heads) -> Heads:
+    return heads if archive is None else archive.join(heads)
+
+
+def outside(archive: Archive | None, positions: Positions) -> Positions:
+    return positions if archive is None else archive.outside(positions)
 
 
 class MissingStream(RuntimeError):
@@ -98,6 +118,17 @@ class Reading:
         least, most = self.options["minPartitions"] or 0, self.options["maxPartitions"] or 0
         return [Task(each) for each in plan.tasks(self.client, wanted, heads, least, most)] if wanted else []
 
+    def partitions(
+        self, start: Positions, end: Positions, heads: Heads, archive: Archive | None, seen: Positions | None = None
+    ) -> list[InputPartition]:
+        """The tasks between two positions: of the archive as far as it has them, of the regions beyond that."""
+        self.check_origins(outside(archive, start))
+        if archive is None:
+            return [*self.tasks(start, end, heads, seen)]
+        least, most = self.options["minPartitions"] or 0, self.options["maxPartitions"] or 0
+        beyond = self.tasks(merged(start, archive.vector), end, heads, seen)
+        return [*archive.tasks(start, end, least, most), *beyond]
+
     def report(self, losses: Sequence[Loss]) -> None:
         report(losses, self.options["failOnDataLoss"])
 
@@ -140,9 +171,12 @@ class Reading:
             raise MissingStream(f"{what} Without failOnMissingStream the query reads it once it exists")
         log.warning("%s", what)
 
-    def batches(self, task: InputPartition) -> Iterator[Any]:
+    def batches(self, task: Any) -> Iterator[Any]:
         """Read in a task. If a plan has no tasks, Spark runs one with None."""
+        if task is None:
+            return
         if not isinstance(task, Task):
+            yield from task.batches(self.decoder.schema)
             return
         intervals = task.intervals
         streams = dict.fromkeys(stream_text(each.stream) for each in intervals)
@@ -179,12 +213,13 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         reading = self.reading
+        archive = archive_of(reading.options, reading.decoder.schema)
         heads = reading.ask()
-        reading.check_streams(heads)
-        end = reading.resolve("ending", heads, LATEST, LATEST)
-        start = reading.resolve("starting", heads, EARLIEST, EARLIEST)
-        reading.check_origins(start)
-        return [*reading.tasks(start, end, heads)]
+        known = joined(archive, heads)
+        reading.check_streams(known)
+        end = reading.resolve("ending", known, LATEST, LATEST)
+        start = reading.resolve("starting", known, EARLIEST, EARLIEST)
+        return reading.partitions(start, end, heads, archive)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return self.reading.batches(partition)
@@ -210,6 +245,7 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options.check_reader(streaming=True)
         self.options = options
         self.reading = Reading(options, schema)
+        self.archive = archive_of(options, self.reading.decoder.schema)
         self.target: Positions | None = None
         self.latest: Positions = {}
         self.answered: RegionHeads | None = None
@@ -219,8 +255,9 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> OffsetJson:
         heads = self.reading.ask()
-        self.reading.check_streams(heads)
-        start = self.reading.resolve("starting", heads, LATEST, EARLIEST)
+        known = joined(self.archive, heads)
+        self.reading.check_streams(known)
+        start = self.reading.resolve("starting", known, LATEST, EARLIEST)
         self.began = self.reading.client.applied()
         start = self.present(start, heads, {})
         return offset_of(raised(start, {}) if self.begins_latest() else start)
@@ -233,7 +270,7 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(limit) if limit else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.target = raised(heads_of.latest(self.reading.ask()), {})
+        self.target = raised(heads_of.latest(joined(self.archive, self.reading.ask())), {})
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         """Return the latest offset; cached for a while, because an idle query asks every 10 ms."""
@@ -249,13 +286,15 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         """Return an offset never below `start`: if a region is down, entries that only it has are read later."""
         begin = from_json(start)
+        if self.archive is not None and self.archive.has_more(begin):
+            return offset_of(merged(begin, self.archive.vector))
         limited = isinstance(limit, ReadMaxRows)
         heads = self.reading.ask(begin if limited else None)
         applied = self.reading.client.applied()
         if self.began is None:
             self.began = applied
-            self.reading.check_streams(heads)
-        self.reading.check_origins(begin)
+            self.reading.check_streams(joined(self.archive, heads))
+        self.reading.check_origins(outside(self.archive, begin))
         end = raised(self.present(heads_of.latest(heads), heads, begin), begin)
         self.latest = merged(self.latest, end)
         if merged(begin, end) == begin:
@@ -295,8 +334,7 @@ class BulkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, through = from_json(start), from_json(end)
         if begin == through:
             return []
-        self.reading.check_origins(begin)
-        return [*self.reading.tasks(begin, through, self.reading.ask(), self.seen)]
+        return self.reading.partitions(begin, through, self.reading.ask(), self.archive, self.seen)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return self.reading.batches(partition)

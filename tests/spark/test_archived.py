@@ -1,0 +1,143 @@
+"""A table and the live tail as one DataFrame: nothing is missing, nothing comes twice, whatever was trimmed meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+pytest.importorskip("deltalake")
+
+from crdtstream.spark.jobs.table_archive import TableArchive
+from crdtstream.spark.options import OptionError, Options
+from crdtstream.spark.tables.delta import DeltaArchive
+from tests.spark.fake_regions import Regions
+from tests.spark.jobs.streams import filled, held, source
+from tests.spark.support import FAST
+
+pytestmark = pytest.mark.timeout(180)
+DEADLINE_S = 90
+PLACE = ("stream", "origin", "seq")
+
+
+def archived(spark: Any, regions: Regions, directory: Path, **options: str) -> str:
+    """Archive what is there; return where."""
+    job = TableArchive(spark, source(regions) | options, DeltaArchive(str(directory)))
+    job.start().awaitTermination()
+    job.finish()
+    return str(directory)
+
+
+def given(regions: Regions, archive: str, **more: str) -> dict[str, str]:
+    return {"endpoints": regions.endpoints, **FAST, "streamsPattern": "*", "archive": archive, **more}
+
+
+def places(frame: Any) -> list[tuple[str, str, int]]:
+    return sorted((row.stream, row.origin, row.seq) for row in frame.select(*PLACE).collect())
+
+
+def loaded(spark: Any, options: dict[str, str]) -> Any:
+    return spark.read.format("crdtstream").options(**options).load()
+
+
+def test_the_table_and_what_came_later(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions)
+    archive = archived(spark, regions, tmp_path)
+    filled(regions, 3)
+    regions[1].add("new", b"later")
+    regions.sync()
+    frame = loaded(spark, given(regions, archive))
+    assert places(frame) == held(regions)
+    assert frame.where("stream = 'a'").count() == loaded(spark, given(regions, archive)).where("stream = 'a'").count()
+    live = spark.read.format("crdtstream").options(**source(regions)).load()
+    columns = [*PLACE, "id", "timestamp", "fields"]
+    assert frame.select(*columns).exceptAll(live.select(*columns)).count() == 0
+
+
+def test_what_was_trimmed_since_is_there(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions)
+    before = held(regions)
+    archive = archived(spark, regions, tmp_path)
+    for region in regions.regions:
+        region.trim("a", region.origin, 5)
+    regions[1].add("a", b"later")
+    regions.sync()
+    assert len(held(regions)) < len(before)
+    assert places(loaded(spark, given(regions, archive))) == sorted({*before, *held(regions)})
+
+
+def test_positions_are_cut_out_of_both(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions)
+    archive = archived(spark, regions, tmp_path)
+    filled(regions, 3)
+    everything = held(regions)
+    origin = everything[0][1]
+    seqs = [seq for stream, its, seq in everything if (stream, its) == ("a", origin)]
+    for low in (0, seqs[1], seqs[-2]):
+        for high in (seqs[2], seqs[-1]):
+            frame = loaded(
+                spark,
+                given(regions, archive)
+                | {
+                    "startingOffsets": f'{{"a": {{"{origin}": {low}}}, "b": -1}}',
+                    "endingOffsets": f'{{"a": {{"{origin}": {high}}}, "b": -1}}',
+                },
+            )
+            found = [place for place in places(frame) if place[:2] == ("a", origin)]
+            assert found == [("a", origin, seq) for seq in seqs if low < seq <= high]
+            assert not [place for place in places(frame) if place[0] == "b"]
+
+
+def test_metadata_is_worked_out(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions, 1)
+    live = spark.read.format("crdtstream").options(**source(regions), includeMetadata="true").load()
+    archive = archived(spark, regions, tmp_path)
+    frame = loaded(spark, given(regions, archive, includeMetadata="true"))
+    columns = [*PLACE, "id", "region", "id_ms", "id_seq"]
+    assert sorted(map(tuple, frame.select(*columns).collect())) == sorted(map(tuple, live.select(*columns).collect()))
+    assert {row.region_read for row in frame.collect()} == {None}
+
+
+def test_a_streaming_query_begins_with_the_table(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    """And goes on, also by another process, when the table has grown past it and the streams were trimmed."""
+    filled(regions)
+    archive = archived(spark, regions, tmp_path / "table")
+    seen: list[tuple[str, str, int]] = []
+
+    def run() -> int:
+        options = given(regions, archive, startingOffsets="earliest", maxOffsetsPerTrigger="7")
+        frame = spark.readStream.format("crdtstream").options(**options).load()
+        writer = frame.writeStream.foreachBatch(lambda rows, _: seen.extend(places(rows)))
+        query = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
+        assert query.awaitTermination(DEADLINE_S)
+        return len(query.recentProgress)
+
+    first = held(regions)
+    for region in regions.regions:
+        region.trim("a", region.origin, 5)
+    filled(regions, 8)
+    assert run() > 2
+    assert sorted(seen) == sorted({*first, *held(regions)})
+    filled(regions, 2)
+    grown = sorted({*seen, *held(regions)})
+    archived(spark, regions, tmp_path / "table")
+    for region in regions.regions:
+        region.trim("b", region.origin, max(entry[0] for entry in regions.streams[b"b"][region.origin]))
+    run()
+    assert sorted(seen) == grown
+
+
+def test_what_does_not_fit_is_refused(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions, 1)
+    archive = archived(spark, regions, tmp_path / "table")
+    for options, text in (
+        (given(regions, str(tmp_path / "none")), "there is no table at"),
+        (given(regions, archive, fieldsAs="json"), "archive: column fields of the table at"),
+        (given(regions, archive, payloadSchema="order BIGINT"), "has no column order"),
+    ):
+        with pytest.raises(Exception, match=text):
+            loaded(spark, options).count()
+    with pytest.raises(OptionError, match="archive and startingTimestamp were both given"):
+        Options(given(regions, archive, startingTimestamp="1"))
