@@ -1,4 +1,4 @@
-"""A table and the live tail as one DataFrame: nothing is missing, nothing comes twice, whatever was trimmed meanwhile."""
+"""A table and the live tail as one DataFrame: nothing is missing and nothing comes twice, whatever was trimmed."""
 
 from __future__ import annotations
 
