@@ -26,9 +26,6 @@ Places = Sequence[tuple[str, int]]
 # Longer than a shard that moves holds a request.
 TIMEOUT_S = 20.0
 REST_S = 0.05
-# By default redis-py forgets the addresses that it was given for those that CLUSTER SLOTS names: a client that asks
-# nothing while every shard moves twice knows only places that serve no shard any more, and fails until it is closed.
-FORGETS_ADDRESSES = False
 BLOCK_MS = 500
 COUNT = 50
 FAILURES = (redis.RedisError, RedisClusterException, OSError, TimeoutError)
@@ -80,7 +77,7 @@ class Produced:
 
 def cluster_client(places: Places) -> Any:
     nodes = [ClusterNode(host, port) for host, port in places]  # type: ignore[no-untyped-call]
-    return RedisCluster(startup_nodes=nodes, socket_timeout=TIMEOUT_S, dynamic_startup_nodes=FORGETS_ADDRESSES)
+    return RedisCluster(startup_nodes=nodes, socket_timeout=TIMEOUT_S)
 
 
 def produce(places: Places, produced: Produced, ends: threading.Event) -> None:
@@ -100,7 +97,7 @@ def produce_async(places: Places, produced: Produced, ends: threading.Event) -> 
 
 async def _produce_async(places: Places, produced: Produced, ends: threading.Event) -> None:
     nodes = [AsyncNode(host, port) for host, port in places]
-    client: Any = AsyncCluster(startup_nodes=nodes, socket_timeout=TIMEOUT_S, dynamic_startup_nodes=FORGETS_ADDRESSES)
+    client: Any = AsyncCluster(startup_nodes=nodes, socket_timeout=TIMEOUT_S)
     async with client:
         while not ends.is_set():
             try:
@@ -124,15 +121,22 @@ class Consumed:
 
 
 def consume(places: Places, consumed: Consumed, ends: threading.Event) -> None:
-    client = cluster_client(places)
+    """Read until the end, with another client after each error: of XREADGROUP, redis-py asks its default node for the
+    keys, and looks for no other one if that is gone.
+    """
+    while not ends.is_set():
+        try:
+            with cluster_client(places) as client:
+                consume_all(client, consumed, ends)
+        except FAILURES as error:
+            consumed.failure = repr(error)
+            time.sleep(REST_S)
+
+
+def consume_all(client: Any, consumed: Consumed, ends: threading.Event) -> None:
     start = "0"
-    with client:
-        while not ends.is_set():
-            try:
-                start = "0" if consume_once(client, consumed, start) else ">"
-            except FAILURES as error:
-                start, consumed.failure = "0", repr(error)
-                time.sleep(REST_S)
+    while not ends.is_set():
+        start = "0" if consume_once(client, consumed, start) else ">"
 
 
 def consume_once(client: Any, consumed: Consumed, start: str) -> bool:
