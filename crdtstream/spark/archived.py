@@ -1,6 +1,6 @@
 """The option `archive`: a table and the live tail as one DataFrame.
 
-A table holds everything up to its vector (tables/delta.py). So what lies up to it is read from the files of the table,
+A table holds everything up to its vector (tables/entry_table.py). So what lies up to it is read from the table's files,
 and what lies beyond it from a region: nothing is missing, and nothing comes twice. The version of the table is the one
 that a batch finds when it is planned, and a streaming query when it begins; its first micro-batch has all of the table.
 
@@ -24,8 +24,8 @@ from crdtstream.spark.offsets import Positions, origin_text, stream_bytes
 from crdtstream.spark.options import OptionError, Options
 from crdtstream.spark.plan import count_of
 from crdtstream.spark.tables.commits import UnreadableTable
-from crdtstream.spark.tables.delta import DeltaArchive, files_in, through
 from crdtstream.spark.tables.files import TableFile, batches_of
+from crdtstream.spark.tables.opening import table_at
 
 ID: Final = r"(?P<ms>[0-9]+)-(?P<seq>[0-9]+)"
 # What the source may be asked for, and is worked out from other columns of a table.
@@ -58,16 +58,17 @@ class Archive:
 
     def __init__(self, options: Options, schema: Any) -> None:
         uri = options["archive"]
-        table = DeltaArchive(uri).table()
+        archive = table_at(uri)
+        table = archive.table()
         if table is None:
             raise UnreadableTable(
-                f"there is no table at {uri}: name the directory that archive --table delta has written, or leave the"
+                f"there is no table at {uri}: name the directory that archive --table has written, or leave the"
                 " option archive out"
             )
-        require_columns(uri, pa.schema(table.schema().to_arrow()), schema)
-        self.vector = chosen(through(table), options)
+        require_columns(uri, archive.columns(table), schema)
+        self.vector = chosen(archive.through(table), options)
         streams = {shown(stream) for stream in self.vector}
-        self.files = [file for file in files_in(table) if file.stream in streams]
+        self.files = [file for file in archive.files(table) if file.stream in streams]
 
     def __getstate__(self) -> dict[str, Any]:
         """Executors get their part in tasks."""

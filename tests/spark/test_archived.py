@@ -9,10 +9,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
+pytest.importorskip("pyiceberg")
 
 from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.options import OptionError, Options
-from crdtstream.spark.tables.delta import DeltaArchive
+from crdtstream.spark.tables.opening import table_of
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, held, source
 from tests.spark.support import FAST
@@ -22,9 +23,9 @@ DEADLINE_S = 90
 PLACE = ("stream", "origin", "seq")
 
 
-def archived(spark: Any, regions: Regions, directory: Path, **options: str) -> str:
+def archived(spark: Any, regions: Regions, directory: Path, kind: str = "delta") -> str:
     """Archive what is there; return where."""
-    job = TableArchive(spark, source(regions) | options, DeltaArchive(str(directory)))
+    job = TableArchive(spark, source(regions), table_of(kind, str(directory)))
     job.start().awaitTermination()
     job.finish()
     return str(directory)
@@ -42,9 +43,10 @@ def loaded(spark: Any, options: dict[str, str]) -> Any:
     return spark.read.format("crdtstream").options(**options).load()
 
 
-def test_the_table_and_what_came_later(spark: Any, regions: Regions, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_the_table_and_what_came_later(spark: Any, regions: Regions, tmp_path: Path, kind: str) -> None:
     filled(regions)
-    archive = archived(spark, regions, tmp_path)
+    archive = archived(spark, regions, tmp_path, kind)
     filled(regions, 3)
     regions[1].add("new", b"later")
     regions.sync()

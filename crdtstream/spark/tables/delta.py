@@ -43,6 +43,9 @@ class DeltaArchive(EntryTable):
             return None
         return DeltaTable(self.uri, storage_options=self._storage)
 
+    def columns(self, table: DeltaTable) -> pa.Schema:
+        return pa.schema(table.schema().to_arrow())
+
     def opened(self, schema: pa.Schema) -> DeltaTable:
         table = self.table()
         if table is not None:

@@ -54,6 +54,10 @@ class EntryTable(ABC):
         """
 
     @abstractmethod
+    def columns(self, table: Any) -> pa.Schema:
+        """The columns of this version."""
+
+    @abstractmethod
     def through(self, table: Any) -> Positions:
         """The vector up to which this version holds everything."""
 

@@ -94,6 +94,9 @@ class IcebergArchive(EntryTable):
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
         return table
 
+    def columns(self, table: Table) -> pa.Schema:
+        return schema_to_pyarrow(table.schema(), include_field_ids=False)
+
     def opened(self, schema: pa.Schema) -> Table:
         with self._conflicts():
             table = self.table()
