@@ -53,7 +53,7 @@ class ArchiveTask(InputPartition):
                     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class Archive:
+class PinnedTable:
     """One version of a table, as far as it has the streams that are read."""
 
     def __init__(self, options: Options, schema: Any) -> None:

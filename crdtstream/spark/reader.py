@@ -44,7 +44,7 @@ from crdtstream.spark.regions import BulkError
 from crdtstream.spark.sharded import ShardedClient, client_of
 
 if TYPE_CHECKING:
-    from crdtstream.spark.archived import Archive
+    from crdtstream.spark.archived import PinnedTable
 
 # Discovery takes at most one part in this many of the time of an idle query, however many streams there are.
 KEPT_LONGER: Final = 5
@@ -60,20 +60,20 @@ def payload_columns(options: Options, schema: Any, own: Sequence[Column]) -> lis
     return decoding.payload_columns(options, schema, own)
 
 
-def archive_of(options: Options, schema: Any) -> Archive | None:
+def archive_of(options: Options, schema: Any) -> PinnedTable | None:
     """The table of the option `archive`; without it nothing is imported."""
     if options["archive"] is None:
         return None
     from crdtstream.spark import archived
 
-    return archived.Archive(options, schema)
+    return archived.PinnedTable(options, schema)
 
 
-def joined(archive: Archive | None, heads: Heads) -> Heads:
+def joined(archive: PinnedTable | None, heads: Heads) -> Heads:
     return heads if archive is None else archive.join(heads)
 
 
-def outside(archive: Archive | None, positions: Positions) -> Positions:
+def outside(archive: PinnedTable | None, positions: Positions) -> Positions:
     return positions if archive is None else archive.outside(positions)
 
 
@@ -119,7 +119,7 @@ class Reading:
         return [Task(each) for each in plan.tasks(self.client, wanted, heads, least, most)] if wanted else []
 
     def partitions(
-        self, start: Positions, end: Positions, heads: Heads, archive: Archive | None, seen: Positions | None = None
+        self, start: Positions, end: Positions, heads: Heads, archive: PinnedTable | None, seen: Positions | None = None
     ) -> list[InputPartition]:
         """The tasks between two positions: of the archive as far as it has them, of the regions beyond that."""
         self.check_origins(outside(archive, start))
