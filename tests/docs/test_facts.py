@@ -10,6 +10,7 @@ from crdtstream import __version__
 from crdtstream.protocols import codec, manifest, state_rows
 from crdtstream.region.node import Ready
 from crdtstream.replication.links import greeting
+from crdtstream.spark.offsets import PACKED_VERSION
 from crdtstream.storage import backup, sections, segment
 from nemesis.faults import FAULTS
 from nemesis.mistakes import MISTAKES
@@ -108,6 +109,7 @@ def test_versions_of_formats() -> None:
         "rows of a state": state_rows.FORMAT_VERSION,
         "manifest": manifest.FORMAT_VERSION,
         "description of a backup": backup.VERSION,
+        "offsets of Spark": PACKED_VERSION,
     }
 
 
