@@ -242,7 +242,7 @@ TABLE: Final = (
         "archive",
         "",
         "a table that `archive --table` has written, read together with what the regions have beyond it "
-        "([one DataFrame](spark.md#a-table-and-its-live-tail-as-one-dataframe))",
+        "([one DataFrame](spark-tables.md#a-table-and-its-live-tail-as-one-dataframe))",
         text,
     ),
     Option("includeMetadata", "false", "adds the columns `region`, `id_ms`, `id_seq` and `region_read`", boolean),
