@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from crdtstream.spark.jobs.archive import Archive
     from crdtstream.spark.jobs.table_archive import TableArchive
     from crdtstream.spark.tables.commits import Published
+    from crdtstream.spark.tables.entry_table import EntryTable
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = console_of()
@@ -61,6 +62,12 @@ AsCsv = Annotated[str, typer.Option("--csv", help="All rows as CSV into this fil
 AsJson = Annotated[str, typer.Option("--json", help="Everything as JSON into this file; - is standard output.")]
 Catalog = Annotated[
     str, typer.Option(help="Of an Iceberg table: a catalogue of pyiceberg's settings, instead of a file at the table.")
+]
+StoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store-option", help="Of a table in an object store: NAME=VALUE such as AWS_REGION=...; may be repeated."
+    ),
 ]
 KeepRemoved = Annotated[
     bool, typer.Option(help="A table keeps what is removed from the streams; otherwise the job deletes it at its end.")
@@ -146,6 +153,7 @@ def archive(
         typer.Option(help="`parquet` is files alone, `delta` a Delta table, `iceberg` an Iceberg table."),
     ] = TableFormat.PARQUET,
     catalog: Catalog = "",
+    store_option: StoreOption = None,
     keep_removed: KeepRemoved = True,
     metrics_port: MetricsPort = 0,
     option: Extra = None,
@@ -158,7 +166,7 @@ def archive(
 
     options = options_of(endpoints, streams, streams_pattern, option)
     spark = start_session("crdtstream archive", master)
-    job = archive_of(spark, options, directory, table, keep_removed, catalog)
+    job = archive_of(spark, options, directory, table, keep_removed, catalog, store_option)
     if metrics_port:
         serve_metrics(spark, options, metrics_port)
     query = job.start(interval_s if continuous else None)
@@ -188,12 +196,13 @@ def archive_of(
     table: TableFormat,
     keep_removed: bool,
     catalog: str,
+    store_option: list[str] | None,
 ) -> Archive | TableArchive:
     if table != TableFormat.PARQUET:
         from crdtstream.spark.jobs.table_archive import TableArchive
         from crdtstream.spark.tables.opening import table_of
 
-        made = table_of(table.value, directory, catalog=catalog)
+        made = table_of(table.value, directory, pairs_of("--store-option", store_option), catalog)
         return TableArchive(spark, options, made, print_batch, keep_removed)
     from crdtstream.spark.jobs.archive import Archive
 
@@ -215,6 +224,7 @@ def audit(
     ] = SETTLE_S,
     archive: Annotated[str, typer.Option(help="Instead: compare this table with the regions, at its vector.")] = "",
     catalog: Catalog = "",
+    store_option: StoreOption = None,
     keep_removed: KeepRemoved = True,
     as_csv: AsCsv = "",
     as_json: AsJson = "",
@@ -226,7 +236,16 @@ def audit(
 
     options = options_of(endpoints, streams, streams_pattern, option)
     if archive:
-        compare_table(options, archive, catalog, keep_removed, as_csv, as_json, master)
+        from crdtstream.spark.tables.opening import table_at
+
+        compare_table(
+            options,
+            table_at(archive, pairs_of("--store-option", store_option), catalog),
+            keep_removed,
+            as_csv,
+            as_json,
+            master,
+        )
     screen = screen_beside(as_csv, as_json)
     done = run_audit(start_session("crdtstream audit", master), options, rounds, settle_s, screen.print)
     write_audit(done, as_csv, as_json)
@@ -239,15 +258,12 @@ def audit(
 
 
 def compare_table(
-    options: Mapping[str, str], archive: str, catalog: str, keep_removed: bool, as_csv: str, as_json: str, master: str
+    options: Mapping[str, str], archive: EntryTable, keep_removed: bool, as_csv: str, as_json: str, master: str
 ) -> NoReturn:
     from crdtstream.spark.jobs.table_audit import audit_table
-    from crdtstream.spark.tables.opening import table_at
 
     screen = screen_beside(as_csv, as_json)
-    done = audit_table(
-        start_session("crdtstream audit", master), options, table_at(archive, catalog=catalog), keep_removed
-    )
+    done = audit_table(start_session("crdtstream audit", master), options, archive, keep_removed)
     write_table_audit(done, as_csv, as_json)
     screen.print(table_of_differences(done))
     screen.print(
@@ -374,12 +390,18 @@ def package(
 def options_of(endpoints: str, streams: str = "", pattern: str = "", option: list[str] | None = None) -> dict[str, str]:
     """Return the options for the data source, which validates them itself."""
     options = {"endpoints": endpoints, "streams": streams, "streamsPattern": pattern}
-    for each in option or []:
+    options |= pairs_of("--option", option)
+    return {name: value for name, value in options.items() if value}
+
+
+def pairs_of(parameter: str, given: list[str] | None) -> dict[str, str]:
+    pairs = {}
+    for each in given or []:
         name, equals, value = each.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{each!r} has no value: write --option NAME=VALUE")
-        options[name] = value
-    return {name: value for name, value in options.items() if value}
+            raise typer.BadParameter(f"{each!r} has no value: write {parameter} NAME=VALUE")
+        pairs[name] = value
+    return pairs
 
 
 def moment(name: str, text: str) -> datetime | None:

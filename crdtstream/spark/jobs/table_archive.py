@@ -7,9 +7,12 @@ is behind the table, or lost.
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
 import time
 from collections.abc import Mapping
+from tempfile import mkdtemp
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -21,6 +24,7 @@ from crdtstream.spark.jobs.table_audit import bounds_of, delete_removed
 from crdtstream.spark.offsets import Positions, merged, to_json
 from crdtstream.spark.tables.commits import Published
 from crdtstream.spark.tables.entry_table import EntryTable
+from crdtstream.spark.tables.stores import is_remote
 from crdtstream.spark.tables.writing import schema_of, written
 
 COMPACTED_EVERY = 16
@@ -47,7 +51,7 @@ class TableArchive:
         self._progress = progress
         self._keep_removed = keep_removed
         self._began_s = time.monotonic()
-        self.checkpoint = f"{table.uri}/{CHECKPOINT}"
+        self.checkpoint = checkpoint_of(table.uri)
         self.result = Archived()
 
     def start(self, interval_s: float | None = None) -> StreamingQuery:
@@ -90,7 +94,7 @@ class TableArchive:
                 f" {self.checkpoint}, and the next run goes on where the table ends"
             )
         lacking = placed if covers(begin, held) else self._beyond(placed, held)
-        files = written(lacking, self._table.new_attempt())
+        files = written(lacking, self._table.new_attempt(), self._table.storage)
         self._count(batch, self._table.publish(table, files, merged(held, end)))
 
     def _beyond(self, rows: DataFrame, held: Positions) -> DataFrame:
@@ -104,6 +108,15 @@ class TableArchive:
             self._progress(batch, published)
         if self.result.batches % COMPACTED_EVERY == 0:
             self.result.merged_files += self._table.compact()
+
+
+def checkpoint_of(uri: str) -> str:
+    """Spark would need Hadoop for one in an object store: a run has its own there, and begins where the table ends."""
+    if not is_remote(uri):
+        return f"{uri}/{CHECKPOINT}"
+    made = mkdtemp(prefix="crdtstream-checkpoint-")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return f"file://{made}"
 
 
 def covers(one: Positions, other: Positions) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -86,7 +87,7 @@ def opened(archive: EntryTable) -> Any:
 def compared(spark: SparkSession, options: Mapping[str, str], archive: EntryTable, table: Any) -> DataFrame:
     """A row for each entry of the table or of the regions up to its vector, with what is wrong with it, or null."""
     held = archive.through(table)
-    ours = rows_of(spark, archive.files(table)).select(*PLACE, text_of_entry()).groupBy(*PLACE)
+    ours = rows_of(spark, archive.files(table), archive.storage).select(*PLACE, text_of_entry()).groupBy(*PLACE)
     archived = ours.agg(f.first("text").alias("archived"), f.count("*").alias("times"))
     there = in_regions(spark, options, held).select(*PLACE, text_of_entry().alias("there"))
     kind = (
@@ -134,17 +135,17 @@ def shown(stream: str) -> str:
     return stream_bytes(stream).decode("utf-8", "backslashreplace")
 
 
-def rows_of(spark: SparkSession, files: Sequence[TableFile]) -> DataFrame:
+def rows_of(spark: SparkSession, files: Sequence[TableFile], storage: Mapping[str, str]) -> DataFrame:
     """A table in Spark, without a JVM for its format: its files are read by the workers."""
     if not files:
         return spark.createDataFrame([], COMPARED)
     rows = [(file.uri, file.stream, file.rows) for file in files]
     listed = spark.createDataFrame(rows, "uri string, stream string, rows bigint").repartition(len(files))
-    return listed.mapInArrow(read_files, COMPARED)
+    return listed.mapInArrow(partial(read_files, storage), COMPARED)
 
 
-def read_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def read_files(storage: Mapping[str, str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read what is compared of each file."""
     for batch in batches:
         for row in batch.to_pylist():
-            yield from batches_of(TableFile(**row), COLUMNS)
+            yield from batches_of(TableFile(**row), COLUMNS, storage)

@@ -39,9 +39,9 @@ class DeltaArchive(EntryTable):
     kind = DELTA
 
     def table(self) -> DeltaTable | None:
-        if not DeltaTable.is_deltatable(self.uri, self._storage):
+        if not DeltaTable.is_deltatable(self.uri, self.storage):
             return None
-        return DeltaTable(self.uri, storage_options=self._storage)
+        return DeltaTable(self.uri, storage_options=self.storage)
 
     def columns(self, table: DeltaTable) -> pa.Schema:
         return pa.schema(table.schema().to_arrow())
@@ -71,7 +71,7 @@ class DeltaArchive(EntryTable):
             schema,
             mode="ignore",
             partition_by=PARTITIONED_BY,
-            storage_options=self._storage,
+            storage_options=self.storage,
             commit_properties=carrying({}),
         )
 

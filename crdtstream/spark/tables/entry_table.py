@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from crdtstream.spark.ack import files_of
 from crdtstream.spark.offsets import Positions
 from crdtstream.spark.tables.commits import Published, refuse_others
 from crdtstream.spark.tables.files import TableFile
+from crdtstream.spark.tables.stores import files_at
 from crdtstream.spark.tables.writing import WrittenFile
 
 PARTITIONED_BY: Final = ["stream", "date"]
@@ -32,8 +32,8 @@ class EntryTable(ABC):
 
     def __init__(self, uri: str, storage: Mapping[str, str] | None = None) -> None:
         self.uri = uri.rstrip("/")
-        self._storage = dict(storage or {})
-        self._files, self._root = files_of(self.uri)
+        self.storage = dict(storage or {})
+        self._files, self._root = files_at(self.uri, self.storage)
 
     def refuse_others(self) -> None:
         """Raise ForeignQuery if the directory is an archive of another kind."""

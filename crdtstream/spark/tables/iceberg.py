@@ -42,6 +42,7 @@ from crdtstream.spark.offsets import Positions, from_json, to_json
 from crdtstream.spark.tables.commits import ICEBERG, Published, UnreadableTable, changed_type, conflict, kind_of
 from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, published
 from crdtstream.spark.tables.files import TableFile, batches_of, highest, schema_in
+from crdtstream.spark.tables.stores import for_pyiceberg
 from crdtstream.spark.tables.writing import FileWriter, WrittenFile
 
 NAMESPACE: Final = "crdtstream"
@@ -75,11 +76,13 @@ class IcebergArchive(EntryTable):
     def _catalog(self) -> Catalog:
         if self._catalog_name:
             return self._named(self._catalog_name)
-        return load_catalog(NAMESPACE, type="sql", uri=f"sqlite:///{self._root}/{CATALOG}", **self._storage)
+        return load_catalog(
+            NAMESPACE, type="sql", uri=f"sqlite:///{self._root}/{CATALOG}", **for_pyiceberg(self.storage)
+        )
 
     def _named(self, name: str) -> Catalog:
         try:
-            return load_catalog(name, **self._storage)
+            return load_catalog(name, **for_pyiceberg(self.storage))
         except ValueError as error:
             raise UnreadableTable(f"pyiceberg cannot open the catalogue {name}: {error}") from error
 
@@ -131,7 +134,7 @@ class IcebergArchive(EntryTable):
             summary = snapshot.summary
             if summary is not None and THROUGH in summary.additional_properties:
                 return from_json(json.loads(summary.additional_properties[THROUGH]))
-        return highest(self.files(table))
+        return highest(self.files(table), self.storage)
 
     def files(self, table: Table) -> list[TableFile]:
         tasks = list(table.scan().plan_files())
@@ -172,9 +175,9 @@ class IcebergArchive(EntryTable):
     def _merged(self, group: Sequence[DataFile]) -> Iterator[WrittenFile]:
         """Write one file with the rows of all these, which have stream and day in common."""
         files = [TableFile(each.file_path, each.partition[0], each.record_count) for each in group]
-        schema = pa.unify_schemas([schema_in(file) for file in files], promote_options="permissive")
-        parts = (part for file in files for part in batches_of(file, schema.names))
-        for row in FileWriter(self.new_attempt(), schema)(parts):
+        schema = pa.unify_schemas([schema_in(file, self.storage) for file in files], promote_options="permissive")
+        parts = (part for file in files for part in batches_of(file, schema.names, self.storage))
+        for row in FileWriter(self.new_attempt(), schema, self.storage)(parts):
             yield from (WrittenFile(**each) for each in row.to_pylist())
 
     @contextmanager

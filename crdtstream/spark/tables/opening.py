@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from crdtstream.spark.ack import files_of
 from crdtstream.spark.tables.commits import ICEBERG, kind_of
 from crdtstream.spark.tables.entry_table import EntryTable
+from crdtstream.spark.tables.stores import files_at
 
 
 def table_of(kind: str, uri: str, storage: Mapping[str, str] | None = None, catalog: str = "") -> EntryTable:
@@ -22,5 +22,5 @@ def table_of(kind: str, uri: str, storage: Mapping[str, str] | None = None, cata
 
 def table_at(uri: str, storage: Mapping[str, str] | None = None, catalog: str = "") -> EntryTable:
     """The table at this place, whatever its format."""
-    kind = ICEBERG if catalog else kind_of(*files_of(uri.rstrip("/")))
+    kind = ICEBERG if catalog else kind_of(*files_at(uri.rstrip("/"), storage or {}))
     return table_of(kind, uri, storage, catalog)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
 from uuid import uuid4
@@ -14,7 +14,8 @@ import pyarrow.parquet as parquet
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from crdtstream.spark.ack import files_of
+from crdtstream.spark.tables.files import NO_OPTIONS
+from crdtstream.spark.tables.stores import files_at
 
 WRITTEN: Final = "uri string, stream string, date date, rows bigint, size_bytes bigint"
 
@@ -35,11 +36,11 @@ def schema_of(rows: DataFrame) -> pa.Schema:
     return pa.schema([each.with_nullable(True) for each in to_arrow_schema(rows.schema, timezone="UTC")])
 
 
-def written(rows: DataFrame, directory: str) -> list[WrittenFile]:
+def written(rows: DataFrame, directory: str, storage: Mapping[str, str] = NO_OPTIONS) -> list[WrittenFile]:
     """Have the workers write rows as files into a directory. What a failed task has written is not among them."""
     gathered = rows.repartition("stream", "date")
     ordered = gathered.sortWithinPartitions("stream", "date", "timestamp", "origin", "seq")
-    files = ordered.mapInArrow(FileWriter(directory, schema_of(rows)), WRITTEN)
+    files = ordered.mapInArrow(FileWriter(directory, schema_of(rows), storage), WRITTEN)
     return [WrittenFile(**row) for row in files.toArrow().to_pylist()]
 
 
@@ -49,6 +50,7 @@ class FileWriter:
 
     directory: str
     schema: pa.Schema
+    storage: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         opened: FileInProgress | None = None
@@ -57,7 +59,7 @@ class FileWriter:
                 yield opened.close()
                 opened = None
             if opened is None:
-                opened = FileInProgress(self.directory, self.schema, part)
+                opened = FileInProgress(self, part)
             opened.write(part)
         if opened is not None:
             yield opened.close()
@@ -80,12 +82,12 @@ def changed(column: Any) -> Any:
 class FileInProgress:
     """A file that a worker writes."""
 
-    def __init__(self, directory: str, schema: pa.Schema, first: pa.RecordBatch) -> None:
-        self._uri = f"{directory}/{uuid4()}.parquet"
-        self._schema = schema
-        self._files, self._path = files_of(self._uri)
+    def __init__(self, made_by: FileWriter, first: pa.RecordBatch) -> None:
+        self._uri = f"{made_by.directory}/{uuid4()}.parquet"
+        self._schema = made_by.schema
+        self._files, self._path = files_at(self._uri, made_by.storage)
         self._files.create_dir(self._path.rpartition("/")[0], recursive=True)
-        self._writer = parquet.ParquetWriter(self._path, schema, filesystem=self._files)
+        self._writer = parquet.ParquetWriter(self._path, self._schema, filesystem=self._files)
         self._common = common_of(first)
         self._rows = 0
 
