@@ -17,7 +17,6 @@ import json
 import time
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
@@ -167,6 +166,6 @@ def files_in(table: DeltaTable) -> list[TableFile]:
     root = table.table_uri.rstrip("/")
     # Delta knows no empty text among the values that tables are partitioned by.
     return [
-        TableFile(f"{root}/{unquote(action['path'])}", action["partition.stream"] or "", action["num_records"] or 0)
+        TableFile(f"{root}/{action['path']}", action["partition.stream"] or "", action["num_records"] or 0)
         for action in pa.table(table.get_add_actions(flatten=True)).to_pylist()
     ]
