@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from crdtstream.spark.jobs.archive import Archive
+    from crdtstream.spark.jobs.backfill import Backfilled
     from crdtstream.spark.jobs.table_archive import TableArchive
     from crdtstream.spark.tables.commits import Published
     from crdtstream.spark.tables.entry_table import EntryTable
@@ -275,24 +276,40 @@ def compare_table(
 
 @app.command()
 def backfill(
-    directory: Annotated[str, typer.Argument(help="Directory of Parquet files or of JSON lines.")],
+    directory: Annotated[str, typer.Argument(help="Directory of Parquet files or of JSON lines, or a table.")],
     endpoints: Endpoints,
     checkpoint: Annotated[
         str, typer.Option(help="Directory that records which files are loaded; a run resumes from it.")
-    ],
+    ] = "",
+    as_of: Annotated[
+        str,
+        typer.Option(help="Load a table that archive has written, IDs kept: a version, an ISO time, or latest."),
+    ] = "",
     file_format: Annotated[str, typer.Option("--format", help="parquet or json.")] = "parquet",
     stream: Annotated[str, typer.Option(help="The stream, if rows have no column `stream`.")] = "",
     rows_per_s: Annotated[float, typer.Option(help="Average rate; 0 for no limit.", min=0)] = 0.0,
     batch_bytes: Annotated[
         int, typer.Option(help="File bytes in a batch; one larger file is a batch of its own.", min=1)
     ] = BATCH_BYTES,
+    catalog: Catalog = "",
+    store_option: StoreOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --as-of: also into the cluster that was archived.")
+    ] = False,
     option: Extra = None,
     master: Master = MASTER,
 ) -> None:
-    """Load files into streams, each row once, even if the job is killed and run again."""
+    """Load files, or a version of a table, into streams, each row once, even if the job is killed and run again."""
     from crdtstream.spark.jobs.backfill import Backfill, Backfilled
+    from crdtstream.spark.tables.opening import table_at
 
     options = options_of(endpoints, option=option) | ({"stream": stream} if stream else {})
+    if as_of:
+        archive = table_at(directory, pairs_of("--store-option", store_option), catalog)
+        print_summary(backfill_table(archive, as_of, force, options, master), Backfilled)
+        return
+    if not checkpoint:
+        fail("--checkpoint is missing: name a directory that records which files are loaded", USAGE_ERROR)
     job = Backfill(
         start_session("crdtstream backfill", master),
         directory,
@@ -304,6 +321,19 @@ def backfill(
         lambda done: console.print(f"{done.rows:,} rows in {done.batches} batches"),
     )
     print_summary(job.run(), Backfilled)
+
+
+def backfill_table(archive: EntryTable, as_of: str, force: bool, options: Mapping[str, str], master: str) -> Backfilled:
+    from crdtstream.spark.jobs.table_backfill import load_table
+
+    return load_table(
+        start_session("crdtstream backfill", master),
+        archive,
+        as_of,
+        options,
+        progress=lambda done: console.print(f"{done.rows:,} rows in {done.batches} batches"),
+        force=force,
+    )
 
 
 @app.command()

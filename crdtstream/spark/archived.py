@@ -20,7 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from crdtstream.protocols.glob import matches, tokens_of
 from crdtstream.spark.columns import as_type, signed
 from crdtstream.spark.heads import LEDGERS, Head, Heads
-from crdtstream.spark.offsets import Positions, origin_text, stream_bytes
+from crdtstream.spark.offsets import Positions, origin_text, shown, stream_bytes
 from crdtstream.spark.options import OptionError, Options
 from crdtstream.spark.plan import count_of
 from crdtstream.spark.tables.commits import UnreadableTable
@@ -116,11 +116,6 @@ class PinnedTable:
                 if low < high:
                     found.setdefault(shown(stream), {})[origin_text(origin)] = (low, high)
         return found
-
-
-def shown(stream: str) -> str:
-    """The name as the column `stream` has it."""
-    return stream_bytes(stream).decode("utf-8", "backslashreplace")
 
 
 def chosen(vector: Positions, options: Options) -> Positions:

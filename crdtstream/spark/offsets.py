@@ -52,6 +52,11 @@ def stream_bytes(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
+def shown(name: str) -> str:
+    """The name as the column `stream` has it."""
+    return stream_bytes(name).decode("utf-8", "backslashreplace")
+
+
 def to_json(positions: Positions) -> PlainOffset:
     return {
         stream: dict(sorted((origin_text(origin), seq) for origin, seq in position.items()))

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from crdtstream.spark.jobs.audit import PLACE, SHOWN_MAX, text_of_entry
-from crdtstream.spark.offsets import Positions, origin_text, stream_bytes, to_json
+from crdtstream.spark.offsets import Positions, origin_text, shown, to_json
 from crdtstream.spark.tables.commits import UnreadableTable
 from crdtstream.spark.tables.entry_table import EntryTable
 from crdtstream.spark.tables.files import TableFile, batches_of
@@ -128,11 +128,6 @@ def bounds_of(spark: SparkSession, held: Positions) -> DataFrame:
         for origin, seq in position.items()
     ]
     return spark.createDataFrame(rows, "stream string, origin string, held bigint")
-
-
-def shown(stream: str) -> str:
-    """The name as the column `stream` has it."""
-    return stream_bytes(stream).decode("utf-8", "backslashreplace")
 
 
 def rows_of(spark: SparkSession, files: Sequence[TableFile], storage: Mapping[str, str]) -> DataFrame:

@@ -16,16 +16,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from crdtstream.spark.offsets import Positions, from_json, to_json
 from crdtstream.spark.tables.commits import DELTA, Published, UnreadableTable, changed_type, conflict
-from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, published
+from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, moment_of, no_version, published
 from crdtstream.spark.tables.files import TableFile, highest
 from crdtstream.spark.tables.writing import WrittenFile
 
@@ -41,6 +42,21 @@ class DeltaArchive(EntryTable):
         if not DeltaTable.is_deltatable(self.uri, self.storage):
             return None
         return DeltaTable(self.uri, storage_options=self.storage)
+
+    def as_of(self, moment: str) -> DeltaTable:
+        wanted = int(moment) if moment.isdecimal() else moment_of(moment)
+        try:
+            table = DeltaTable(self.uri, storage_options=self.storage)
+            table.load_as_version(wanted)
+        except DeltaError as error:
+            raise no_version(self.uri, moment, error) from error
+        # Of a time before the first version deltalake loads the first.
+        if isinstance(wanted, datetime) and table.history(1)[0]["timestamp"] > wanted.timestamp() * 1000:
+            raise no_version(self.uri, moment, "it is younger")
+        return table
+
+    def version_of(self, table: DeltaTable) -> int:
+        return int(table.version())
 
     def columns(self, table: DeltaTable) -> pa.Schema:
         return pa.schema(table.schema().to_arrow())

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 from uuid import uuid4
 
 import pyarrow as pa
 
 from crdtstream.spark.offsets import Positions
-from crdtstream.spark.tables.commits import Published, refuse_others
+from crdtstream.spark.tables.commits import Published, UnreadableTable, refuse_others
 from crdtstream.spark.tables.files import TableFile
 from crdtstream.spark.tables.stores import files_at
 from crdtstream.spark.tables.writing import WrittenFile
@@ -48,6 +49,14 @@ class EntryTable(ABC):
         """The latest version; None if there is no table yet."""
 
     @abstractmethod
+    def as_of(self, moment: str) -> Any:
+        """The version with this number, or the latest one at this ISO time. Raises UnreadableTable."""
+
+    @abstractmethod
+    def version_of(self, table: Any) -> int:
+        """The number of this version."""
+
+    @abstractmethod
     def opened(self, schema: pa.Schema) -> Any:
         """The latest version, made or extended so that rows of this schema fit. Raises TableConflict, or
         ChangedType.
@@ -78,6 +87,22 @@ class EntryTable(ABC):
     @abstractmethod
     def compact(self) -> int:
         """Merge small files of a partition; return how many are gone. Raises TableConflict."""
+
+
+def moment_of(text: str) -> datetime:
+    """An ISO time, in UTC unless it says otherwise."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise UnreadableTable(
+            f"--as-of {text} is neither the number of a version, nor an ISO time, nor latest: write it as"
+            " 2026-11-27T06:00, in UTC, or as the table's history has it"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def no_version(uri: str, moment: str, error: object) -> UnreadableTable:
+    return UnreadableTable(f"{uri} has no version of {moment}: name one of the table's history ({error})")
 
 
 def published(written: Sequence[WrittenFile]) -> Published:

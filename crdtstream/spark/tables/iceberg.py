@@ -40,7 +40,7 @@ from pyiceberg.utils.datetime import date_to_days
 
 from crdtstream.spark.offsets import Positions, from_json, to_json
 from crdtstream.spark.tables.commits import ICEBERG, Published, UnreadableTable, changed_type, conflict, kind_of
-from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, published
+from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, moment_of, no_version, published
 from crdtstream.spark.tables.files import TableFile, batches_of, highest, schema_in
 from crdtstream.spark.tables.stores import for_pyiceberg
 from crdtstream.spark.tables.writing import FileWriter, WrittenFile
@@ -96,6 +96,24 @@ class IcebergArchive(EntryTable):
         # Of this object alone: a commit that another writer has overtaken fails.
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
         return table
+
+    def as_of(self, moment: str) -> Table:
+        table = self.table()
+        if table is None:
+            raise no_version(self.uri, moment, "there is no table")
+        snapshot = (
+            table.snapshot_by_id(int(moment))
+            if moment.isdecimal()
+            else table.snapshot_as_of_timestamp(int(moment_of(moment).timestamp() * 1000))
+        )
+        if snapshot is None:
+            raise no_version(self.uri, moment, "no snapshot")
+        table.metadata = table.metadata.model_copy(update={"current_snapshot_id": snapshot.snapshot_id})
+        return table
+
+    def version_of(self, table: Table) -> int:
+        snapshot = table.current_snapshot()
+        return 0 if snapshot is None else snapshot.snapshot_id
 
     def columns(self, table: Table) -> pa.Schema:
         return schema_to_pyarrow(table.schema(), include_field_ids=False)
