@@ -81,11 +81,12 @@ def test_no_command_hides_in_another_kind_of_block() -> None:
 def test_code_is_fenced() -> None:
     """A block by indentation alone would be executed by nobody."""
     for path in [*DOCS.glob("*.md"), ROOT / "README.md"]:
-        beginning, before = "", ""
+        beginning, before, fenced = "", "", False
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            fenced ^= line.lstrip().startswith("```")
             if line and not line.startswith(" "):
                 beginning = line
-            inside = re.match(r"[-*] |\d+\. ", beginning) or beginning.startswith("```")
+            inside = fenced or re.match(r"[-*] |\d+\. ", beginning)
             assert before or inside or not line.startswith("    "), f"{path.name}:{number}: {line}"
             before = line
 
