@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 INSTALLED = all(find_spec(name) for name in ("numpy", "pyarrow", "pyspark"))
 # Tests move few rows: what the JVM's second compiler costs they never get back.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-collect_ignore_glob = [] if INSTALLED else ["test_*.py"]
+collect_ignore_glob = [] if INSTALLED else ["test_*.py", "*/test_*.py"]
 
 
 def pytest_report_header() -> str:
