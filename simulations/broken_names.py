@@ -28,11 +28,12 @@ NAMES = (
     Mutation(
         "of adds of one name the one stays that lives",
         "core/names/duplicates.py",
-        "        for lost, survivor in register.losses(name):\n            for group_name",
-        "        for lost, survivor in [\n"
-        "            pair if stream.holds(pair[1].dot[0], pair[1].entry_id) else (pair[1], pair[0])\n"
-        "            for pair in register.losses(name)\n"
-        "        ]:\n            for group_name",
+        "    losses = [pair for name in register.met for pair in register.losses(name)]\n    register",
+        "    losses = [\n"
+        "        pair if stream.holds(pair[1].dot[0], pair[1].entry_id) else (pair[1], pair[0])\n"
+        "        for name in register.met\n"
+        "        for pair in register.losses(name)\n"
+        "    ]\n    register",
         "one name",
         focus=WITH_NAMES,
     ),
@@ -56,8 +57,8 @@ NAMES = (
     Mutation(
         "an acknowledgement of what is lost is not passed on",
         "core/names/duplicates.py",
-        "                if is_acknowledged(stream, group_name, group, lost):\n",
-        "                if False:\n",
+        "        passed = [survivor for lost, survivor in losses if is_acknowledged(stream, group_name, group, lost)]\n",
+        "        passed: list[NamedAdd] = []\n",
         "acknowledged by name",
         focus=BUSY,
     ),
