@@ -57,8 +57,8 @@ NAMES = (
     Mutation(
         "an acknowledgement of what is lost is not passed on",
         "core/names/duplicates.py",
-        "        passed = [survivor for lost, survivor in losses if is_acknowledged(stream, group_name, group, lost)]\n",
-        "        passed: list[NamedAdd] = []\n",
+        "passed = [survivor for lost, survivor in losses if is_acknowledged(stream, group_name, group, lost)]\n",
+        "passed = []\n",
         "acknowledged by name",
         focus=BUSY,
     ),
