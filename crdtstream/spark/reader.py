@@ -172,11 +172,10 @@ class Reading:
         log.warning("%s", what)
 
     def batches(self, task: Any) -> Iterator[Any]:
-        """Read in a task. If a plan has no tasks, Spark runs one with None."""
-        if task is None:
-            return
+        """Read in a task. If a plan has no tasks, Spark runs one with None, or with a partition of its own."""
         if not isinstance(task, Task):
-            yield from task.batches(self.decoder.schema)
+            # That of a table is in a module which is imported only if there is one.
+            yield from task.batches(self.decoder.schema) if hasattr(task, "batches") else ()
             return
         intervals = task.intervals
         streams = dict.fromkeys(stream_text(each.stream) for each in intervals)
