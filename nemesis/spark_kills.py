@@ -255,6 +255,17 @@ def tail(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:] if log.exists() else ""
 
 
+def show(outcome: dict[str, object], as_json: bool) -> None:
+    """Print what a run came to, as a table or as JSON."""
+    if as_json:
+        print(json.dumps(outcome))
+        return
+    table = Table("", "")
+    for name, value in outcome.items():
+        table.add_row(name.replace("_", " "), str(value))
+    Console().print(table)
+
+
 def main(
     rows: Annotated[int, typer.Option(min=2, help="Number of rows to copy.")] = 30_000,
     kills: Annotated[int, typer.Option(min=0, help="How many times the query is killed.")] = 10,
@@ -266,13 +277,7 @@ def main(
     """Check exactly-once delivery while the whole process tree is killed."""
     with TemporaryDirectory(prefix="spark-kills-") as directory:
         outcome = run(Path(directory), Plan(rows, kills, rows_per_batch, seed, delivery))
-    if as_json:
-        print(json.dumps(asdict(outcome)))
-    else:
-        table = Table("", "")
-        for name, value in asdict(outcome).items():
-            table.add_row(name.replace("_", " "), str(value))
-        Console().print(table)
+    show(asdict(outcome), as_json)
     if not outcome.exact:
         raise typer.Exit(FAILURE)
 

@@ -9,7 +9,6 @@ driver alone; one worker. A job that has survived a kill goes on; one that has e
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -26,12 +25,11 @@ from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until
 from nemesis.cluster import ROOT
-from nemesis.spark_kills import session_of, tail
+from nemesis.spark_kills import session_of, show, tail
 
 REGIONS: Final = (1, 2)
 STREAMS: Final = ("orders:1", "orders:2", "orders:3")
@@ -288,13 +286,7 @@ def main(
     """Check that a table holds what clients were answered, exactly once, while the job that archives is killed."""
     with TemporaryDirectory(prefix="table-kills-") as directory:
         outcome = run(Path(directory), kind, kills, seed)
-    if as_json:
-        print(json.dumps(asdict(outcome)))
-    else:
-        table = Table("", "")
-        for name, value in asdict(outcome).items():
-            table.add_row(name.replace("_", " "), str(value))
-        Console().print(table)
+    show(asdict(outcome), as_json)
     if not outcome.exact:
         raise typer.Exit(FAILURE)
 
