@@ -89,7 +89,7 @@ def draw(report: Path, run: Run, drawings: list[Drawing], failure: str) -> None:
 
 
 def print_shortest(seed: int, settings: Settings | None, run: Run) -> None:
-    """Print the scenario alone to standard output, so that it can be redirected to a file. A scenario has one shard."""
+    """Print the scenario alone to standard output, so that it can be redirected to a file. It has one shard."""
     found = None if isinstance(run, Sharded) else shrunk(seed, settings)
     if found is None or found.reproducer is None:
         console.print("the violation cannot be reproduced by a scenario: see simulations/reproducer.py", markup=False)

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from zlib import crc32
 
+from crdtstream.connections.shards import ShardAddress, ShardMap, map_of
+from crdtstream.protocols.hash_slots import shard_of
 from crdtstream.region.node import Node
 from crdtstream.settings.config import Config, Limits
 from simulations.checkers import all_checkers
@@ -27,6 +29,8 @@ from simulations.settings import Settings
 
 __all__ = ["CLIENT", "SEGMENT_BYTES", "Cluster"]
 
+CLUSTER = "test"
+PORT = 7000
 ROUNDS_MAX = 10_000
 SEGMENT_BYTES = 1 << 18
 RESERVE_BYTES = 1 << 14
@@ -35,7 +39,7 @@ STEP_MS = 100
 
 
 class Cluster(Network):
-    """Regions 1..n, and links between the given `pairs`, by default all.
+    """Regions 1..n, and links between the given `pairs`, by default all; or the same shard of all of them.
 
     `fsync` is one policy for all regions, or one for each, and `limits` are those of all, or each region's.
     Regions have the numbers of their machines; a machine added later may be a second machine of a region (`twin`,
@@ -51,17 +55,23 @@ class Cluster(Network):
         limits: Limits | Mapping[int, Limits] | None = None,
         absent: tuple[int, ...] = (),
         checked: Sequence[str] = (),
+        shard: int = 0,
+        shards: int = 1,
     ) -> None:
         numbers = range(1, regions + 1)
         mesh = [(a, b) for a in numbers for b in numbers if a < b]
         settings = Settings(regions, "mesh", id_mode, 0, (), 0, 0)
         super().__init__(settings, 1, mesh if pairs is None else pairs)
+        self.shard, self.shards = shard, shards
+        self.keys = tuple(key for key in self.keys if shard_of(key, shards) == shard)
         self.checkers = {checker.name: checker for checker in all_checkers()} if checked else {}
         self.watching = [self.checkers[name] for name in checked]
         for checker in self.watching:
             self.watch(checker)
         policies = fsync.split()
-        base = Config(name="", region=1, cluster="test", id_mode=id_mode, fsync=policies[0], incarnation=0)
+        base = Config(name="", region=1, cluster=CLUSTER, id_mode=id_mode, fsync=policies[0], incarnation=0)
+        if shards > 1:
+            base = replace(base, shards=shards, shard=str(shard))
         for number in [number for number in numbers if number not in absent]:
             config = replace(
                 base,
@@ -82,8 +92,23 @@ class Cluster(Network):
         """
         starts = 0 if number == config.region else STARTS_APART * number
         oracle = self.oracle if self.watching else None
-        busy = bool(self.watching)
-        self.machines[number] = Machine(config, self.now_ms, disk, starts, number=number, oracle=oracle, busy=busy)
+        self.machines[number] = Machine(
+            config,
+            self.now_ms,
+            disk,
+            starts,
+            number=number,
+            oracle=oracle,
+            busy=bool(self.watching),
+            shards=self._map_for(config.region),
+        )
+
+    def _map_for(self, region: int) -> ShardMap | None:
+        """The shards of a region as this one knows them; None if it has one."""
+        if self.shards == 1:
+            return None
+        addresses = [shard_address(region, shard) for shard in range(self.shards)]
+        return map_of(CLUSTER, region, self.shard, addresses, epoch=1)
 
     def add(self, number: int, peer: int, region: int = 0) -> None:
         """Start an absent machine with an empty disk, as the region of its number or of `region`; it waits until this
@@ -298,6 +323,11 @@ class Cluster(Network):
         """Run a checker as at the end of a run."""
         self._look()
         self.checkers[name].at_end(self)
+
+
+def shard_address(region: int, shard: int) -> ShardAddress:
+    """Where clients reach a shard, on machines that are only simulated."""
+    return ShardAddress(f"region{region}-shard{shard}", PORT, 0)
 
 
 def limits_of(limits: Limits | Mapping[int, Limits] | None, number: int) -> Limits:

@@ -28,14 +28,15 @@ def case(path: Path) -> object:
 @pytest.mark.parametrize("path", [case(path) for path in TEXTS + STORIES])
 def test_scenario(path: Path, request: pytest.FixtureRequest) -> None:
     scenario = Scenario(path.read_text(encoding="utf-8"))
-    cluster = scenario.run()
+    clusters = scenario.run()
     if request.config.getoption("--rewrite"):
         path.write_text(scenario.rewritten(), encoding="utf-8")
     else:
         assert scenario.differences() == []
-    cluster.sync()
-    digests = {number: cluster.execute(number, [b"CRDT.DIGEST"]) for number in cluster.machines}
-    assert len(set(digests.values())) == 1, digests
+    for cluster in clusters:
+        cluster.sync()
+        digests = {number: cluster.execute(number, [b"CRDT.DIGEST"]) for number in cluster.machines}
+        assert len(set(digests.values())) == 1, digests
 
 
 def test_the_scenarios_are_there() -> None:

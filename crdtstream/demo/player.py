@@ -76,6 +76,8 @@ class Player:
 
     def play(self, story: Story, outcomes: list[Outcome]) -> None:
         """Play a story, appending outcomes as they arrive; raises DemoError if it cannot continue."""
+        if story.shards not in (1, self._cluster.shards):
+            raise DemoError(f"{story.title}: its regions have {story.shards} shards: give --shards {story.shards}")
         self._cluster.reset_links()
         self._names = story.names
         for moment, lines in story.moments():
@@ -87,6 +89,10 @@ class Player:
                 raise DemoError(f"{story.title}, {moment}: {error}") from error
 
     def _play(self, outcome: Outcome, line: Line) -> None:
+        if line.shard is not None or any("." in word for word in line.step):
+            raise DemoError(
+                f"line {line.number}: the demo names no shard: clients find that of a key, and a step concerns all"
+            )
         if line.expected is not None:
             self._converse(outcome, line, line.expected)
             return

@@ -43,7 +43,12 @@ regions nothing moves but by steps, which are all other lines:
     turn 1            run the more deeply indented commands below in one turn of region 1, without showing replies
     check NAME        the checker of that name must hold (simulations/checkers.py); `sync` must precede it
 
-Settings come first: `regions N`, `id-mode`, `topology` (mesh, ring, line, hub), `fsync` (one for all, or one for each).
+Settings come first: `regions N`, `id-mode`, `topology` (mesh, ring, line, hub), `fsync` (one for all, or one for each),
+`shards N` (of each region).
+
+With several shards, `N>` is a client that asks the shard that it asked last, shard 0 at first, and follows `MOVED`;
+`N.K>` asks shard K of region N, and shows what that says. A step concerns all shards, or shard K alone if it says
+`N.K`: `kill 1.0`, `cut 1.0 2.0`, `1.1 -> 2.1`. A shard is linked to the same shard of other regions only.
 
 Replies: `nil`, numbers and texts as they are, `! ` before an error, lists in brackets. `rewritten` returns the text
 with the actual replies, for `--rewrite`: the difference is reviewed like code.
@@ -58,11 +63,13 @@ import re
 import shlex
 from dataclasses import dataclass, field
 
-COMMAND = re.compile(r"^(\s*)(\d+)> (.*)$")
-ANSWER = re.compile(r"^(\s*)(\d+)<$")
-CARRY = re.compile(r"^(\d+) -> (\d+)$")
+PLACE = re.compile(r"\d+(?:\.\d+)?")
+COMMAND = re.compile(rf"^(\s*)({PLACE.pattern})> (.*)$")
+ANSWER = re.compile(rf"^(\s*)({PLACE.pattern})<$")
+CARRY = re.compile(rf"^({PLACE.pattern}) -> ({PLACE.pattern})$")
 MOMENT = re.compile(r"^t\d+$")
-SETTINGS = {"regions": "2", "id-mode": "strict", "fsync": "everysec", "topology": "mesh", "absent": ""}
+SETTINGS = {"regions": "2", "id-mode": "strict", "fsync": "everysec", "topology": "mesh", "absent": "", "shards": "1"}
+SHARDS_MAX = 64
 CARRIES = "carry"
 CHECKS = "check"
 WAITS = ["(waits)"]
@@ -79,6 +86,8 @@ class Line:
     number: int
     text: str
     region: int = 0
+    # None if the line names no shard of that region.
+    shard: int | None = None
     # Empty if the reply to an earlier command is expected.
     command: str = ""
     expected: list[str] | None = None
@@ -102,6 +111,12 @@ class Line:
         return ScenarioError(f"line {self.number}: {what}")
 
 
+def place_of(text: str) -> tuple[int, int | None]:
+    """A region, and the shard of it if the text names one."""
+    region, _, shard = text.partition(".")
+    return int(region), int(shard) if shard else None
+
+
 class ScenarioText:
     """A parsed scenario; who plays it fills in the actual replies."""
 
@@ -118,15 +133,15 @@ class ScenarioText:
             command, answer = COMMAND.match(raw), ANSWER.match(raw)
             if command is not None:
                 indent = depth
-                self.lines.append(Line(number, raw, int(command[2]), command[3], []))
+                self.lines.append(Line(number, raw, *place_of(command[2]), command[3], []))
             elif answer is not None:
                 indent = depth
-                self.lines.append(Line(number, raw, int(answer[2]), "", []))
+                self.lines.append(Line(number, raw, *place_of(answer[2]), "", []))
             elif stripped and depth > indent >= 0:
                 self._read_below(self.lines[-1], stripped)
             elif stripped.startswith("turn "):
                 indent = depth
-                self.lines.append(Line(number, raw, int(stripped.split()[1]), turn=[]))
+                self.lines.append(Line(number, raw, *place_of(stripped.split()[1]), turn=[]))
             else:
                 indent = -1
                 self._read_step(number, raw, stripped)
@@ -142,7 +157,7 @@ class ScenarioText:
         self.lines.append(line)
         name, _, value = stripped.partition(" ")
         # `fsync always` is a setting, `fsync 1` a step.
-        if name in self.settings and not raw.startswith(" ") and not (name == "fsync" and value.isdigit()):
+        if name in self.settings and not raw.startswith(" ") and not (name == "fsync" and PLACE.fullmatch(value)):
             self.settings[name] = value
         elif name == CHECKS:
             line.step = [CHECKS, value]
@@ -166,6 +181,14 @@ class ScenarioText:
     @property
     def regions(self) -> int:
         return int(self.settings["regions"])
+
+    @property
+    def shards(self) -> int:
+        """How many each region has."""
+        text = self.settings["shards"]
+        if not text.isdecimal() or not 1 <= int(text) <= SHARDS_MAX:
+            raise ScenarioError(f"shards {text}: give a number from 1 to {SHARDS_MAX}")
+        return int(text)
 
     def moments(self) -> list[tuple[str, list[Line]]]:
         """Each `tN`, and what is below it."""

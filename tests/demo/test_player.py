@@ -1,8 +1,15 @@
-"""What a moment shows of what happened to links."""
+"""What a moment shows of what happened to links, and stories that the demo cannot play."""
 
 from __future__ import annotations
 
-from crdtstream.demo.player import Outcome, ToldLine, effects_text
+import re
+from typing import Any, cast
+
+import pytest
+
+from crdtstream.demo.cluster import Cluster, DemoError
+from crdtstream.demo.player import Outcome, Player, ToldLine, effects_text
+from crdtstream.demo.story import Story
 
 
 def test_links_that_move_several_times_in_a_moment_share_a_cell() -> None:
@@ -31,3 +38,31 @@ def test_effects_are_counted_in_words() -> None:
         ", one effect to send",
         ", 2 effects to send",
     ]
+
+
+class FakeCluster:
+    """Regions of two shards that nobody asks."""
+
+    def __init__(self) -> None:
+        self.shards = 2
+        self.regions: dict[str, Any] = {}
+
+    def reset_links(self) -> None:
+        """There are none."""
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("shards 3\n\nt1\n  sync\n", "A story: its regions have 3 shards: give --shards 3"),
+        (
+            "\nt1\n  1.0> XLEN a\n",
+            "line 4: the demo names no shard: clients find that of a key, and a step concerns all",
+        ),
+        ("shards 2\n\nt1\n  cut 1.0 2.0\n", "line 5: the demo names no shard"),
+    ],
+)
+def test_a_story_of_single_shards_is_refused(text: str, reason: str) -> None:
+    player = Player(cast("Cluster", FakeCluster()))
+    with pytest.raises(DemoError, match=re.escape(reason)):
+        player.play(Story(f"# A story\n{text}"), [])

@@ -51,7 +51,8 @@ def test_a_checker_holds_on_a_sound_core(name: str) -> None:
 
 
 def checked(*names: str) -> Cluster:
-    return Scenario(SCENARIO + "".join(f"  check {name}\n" for name in names)).run()
+    [cluster] = Scenario(SCENARIO + "".join(f"  check {name}\n" for name in names)).run()
+    return cluster
 
 
 def test_what_clients_were_told_is_known() -> None:
@@ -108,7 +109,7 @@ id-mode strict
     with pytest.raises(AssertionError, match="more than one reply"):
         scenario.run()
     scenario = Scenario(text.replace("  1<\n", ""))
-    cluster = scenario.run()
+    [cluster] = scenario.run()
     assert cluster.pop_reply(1) is not None
     added = cluster.history.added
     assert [entry.entry_id[0] for entry in added] == [100, 200]
@@ -116,7 +117,7 @@ id-mode strict
 
 def test_every_turn_is_watched() -> None:
     """A batch that is applied twice is named at once, not only at the end."""
-    cluster = Scenario("regions 2\n  1> XADD x 100 f v\n     100-1\n  sync\n  check origin order\n").run()
+    [cluster] = Scenario("regions 2\n  1> XADD x 100 f v\n     100-1\n  sync\n  check origin order\n").run()
     records = cluster.machines[2].log.read(1, 1 << 20)
     cluster.machines[2].logged += [codec.decode_batch(payload) for _, kind, payload in records if kind == codec.BATCH]
     with pytest.raises(Violation, match="origin order: region 2"):
@@ -126,4 +127,5 @@ def test_every_turn_is_watched() -> None:
 def test_a_region_that_comes_later_is_checked_too() -> None:
     text = "regions 3\nabsent 3\n\n  sync\n  1> XADD x 100 f v\n     100-1\n  new 3 2\n  pass 2000\n  sync\n"
     scenario = Scenario(text + "  3> XLEN x\n     1\n  check convergence\n  check invariants\n")
-    assert sorted(scenario.run().machines) == [1, 2, 3] and scenario.differences() == []
+    [cluster] = scenario.run()
+    assert sorted(cluster.machines) == [1, 2, 3] and scenario.differences() == []

@@ -99,7 +99,7 @@ def test_a_history_is_a_scenario_that_ends_alike() -> None:
     path = ((ADD, 1, 0), (FSYNC, 1, 0), (ADD, 1, 0), (SYNC, 2, 1), (LOSE, 1, 0), (DEL, 2, 0), (RESTART, 2, 0))
     world = after(2, path)
     world.cluster.sync()
-    played = Scenario(explore.scenario_of(2, path, "a title")).run()
+    [played] = Scenario(explore.scenario_of(2, path, "a title")).run()
     for number, machine in played.machines.items():
         assert digest_replica(machine.node.replica) == digest_replica(world.replica(number))
 

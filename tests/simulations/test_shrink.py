@@ -79,7 +79,7 @@ def test_what_a_run_did_is_told_again_word_for_word(seed: int) -> None:
     trims come at another moment than the messages before them, because a reproducer does not have everything.
     """
     world, reproducer = reproduced(seed, SETTINGS)
-    cluster = Scenario(reproducer.text()).run()
+    [cluster] = Scenario(reproducer.text()).run()
     entries = [world.ask(1, b"XRANGE", key, b"-", b"+") for key in KEYS]
     assert [cluster.execute(1, [b"XRANGE", key, b"-", b"+"]) for key in KEYS] == entries
     assert any(entry != b"*0\r\n" for entry in entries)
@@ -163,7 +163,7 @@ def test_what_a_power_loss_took_is_lost_again() -> None:
     alike = 0
     for seed in range(6):
         world, reproducer = reproduced(seed, settings, clocks=True)
-        cluster = Scenario(reproducer.text()).run()
+        [cluster] = Scenario(reproducer.text()).run()
         lengths = [(cluster.execute(1, [b"XLEN", key]), world.ask(1, b"XLEN", key)) for key in KEYS]
         alike += all(here == there for here, there in lengths)
     assert alike >= 3
