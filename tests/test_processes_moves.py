@@ -100,11 +100,22 @@ def test_a_copy_of_a_shard_that_runs_is_refused(region: SplitRegion, tmp_path: P
     region.await_handed_over(SHARD, left)
     copy.rename(region.directory_of(SHARD))
     region.of(SHARD).signal(signal.SIGHUP)
-    retried(region, "and was not stopped there when")
+    retried(region, "is a copy that was not handed over to 127.0.0.2:")
     shutil.rmtree(region.directory_of(SHARD))
     left.rename(region.directory_of(SHARD))
     region.of(SHARD).await_shard(SHARD)
     assert ask(region, "XLEN", KEY) == 2
+
+
+def test_a_copy_that_was_made_after_an_ordinary_stop_is_refused(region: SplitRegion) -> None:
+    """The directory that was copied ends with the mark of a stop, too, and starts again here."""
+    ask(region, "XADD", KEY, "*", "f", "v")
+    left = region.directory_of(SHARD)
+    region.stop()
+    region.where[SHARD] = 1
+    shutil.copytree(left, region.directory_of(SHARD))
+    region.start(incarnation=0)
+    retried(region, "is a copy that was not handed over to 127.0.0.2:")
 
 
 def test_what_a_shard_leaves_behind_does_not_start(region: SplitRegion) -> None:

@@ -109,12 +109,12 @@ class SplitRegion:
         left.signal(signal.SIGHUP)
 
     def await_handed_over(self, shard: int, directory: Path) -> None:
-        wanted = "{}:{} ".format(*self.place_of(shard))
+        wanted = "{}:{}".format(*self.place_of(shard))
         file = directory / "place"
 
         def is_handed_over() -> bool:
-            text = file.read_text()
-            return text.startswith(wanted) and not text.endswith(" 0\n")
+            address, position, _ = file.read_text().split()
+            return address == wanted and position != "0"
 
         until(is_handed_over, lambda: f"shard {shard} of {self.name} is handed over{self.logs()}")
 

@@ -5,7 +5,10 @@ with it: once its log has the mark of a clean stop, the file names the new addre
 a start needs no knowledge of other machines:
 
     the file names this address      it starts, also after a crash; if it was handed over, the log must end there
-    it names another one             it starts if the log ends with the mark of a clean stop, and was not handed over
+    it names another one             it starts if this is the directory that ran there, and no copy of it, and if the log
+                                     ends with the mark of a clean stop, and was not handed over: the address of a
+                                     machine has changed, or the volume was attached to another one. Of a copy, the
+                                     original could be started, too
     it names no address              it starts: it was restored from a backup
     there is no file                 it does not start: an empty directory would be a shard without its data
 
@@ -21,12 +24,13 @@ from dataclasses import dataclass
 
 from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.settings.config import Config, ConfigError
-from crdtstream.storage.disk import Disk, DiskFailed, RealDisk
+from crdtstream.storage.disk import DiskFailed, RealDisk
 
 # The exit code of a process whose directory is refused.
 DIRECTORY_REFUSED = 3
 PLACE = "place"
 ANYWHERE = "anywhere"
+COPY = "copy"
 BYTES_MAX = 1024
 LOSES = (
     "with --replace it starts all the same: what was acknowledged elsewhere and is not in this directory is lost unless"
@@ -40,24 +44,29 @@ class DirectoryRefused(ConfigError):
 
 @dataclass(frozen=True)
 class DirectoryPlace:
-    """The address; `position` is where the log ended when the directory was handed over to it, 0 if it was not."""
+    """The address; `position` is where the log ended when the directory was handed over to it, 0 if it was not. A copy
+    is not the directory in which this was recorded.
+    """
 
     address: str
     position: int = 0
+    is_copy: bool = False
 
 
-def record_place(disk: Disk, place: DirectoryPlace) -> None:
-    disk.replace(PLACE, f"{place.address} {place.position}\n".encode())
+def record_place(disk: RealDisk, place: DirectoryPlace) -> None:
+    identity = COPY if place.is_copy else disk.identity()
+    disk.replace(PLACE, f"{place.address} {place.position} {identity}\n".encode())
 
 
-def read_place(disk: Disk) -> DirectoryPlace | None:
+def read_place(disk: RealDisk) -> DirectoryPlace | None:
     if PLACE not in disk.names():
         return None
     text = disk.read(PLACE, 0, BYTES_MAX).decode("utf-8", "replace")
-    address, _, position = text.strip().rpartition(" ")
-    if not (address and position.isdecimal() and position.isascii()):
-        raise DiskFailed(errno.EIO, f"the file {PLACE} of this shard cannot be read: copy the directory again")
-    return DirectoryPlace(address, int(position))
+    match text.split():
+        case [address, position, identity] if position.isdecimal() and position.isascii():
+            return DirectoryPlace(address, int(position), identity != disk.identity())
+        case _:
+            raise DiskFailed(errno.EIO, f"the file {PLACE} of this shard cannot be read: copy the directory again")
 
 
 def open_directory(config: Config) -> RealDisk:
@@ -82,7 +91,7 @@ def missing(config: Config) -> DirectoryRefused:
 class Claim:
     """The right of this process to its directory, by the map that it starts with."""
 
-    def __init__(self, config: Config, disk: Disk, shards: ShardMapFile) -> None:
+    def __init__(self, config: Config, disk: RealDisk, shards: ShardMapFile) -> None:
         self._config = config
         self._disk = disk
         self._address = shards.place.address
@@ -98,16 +107,27 @@ class Claim:
         elif not self._config.replace:
             if place is None:
                 raise missing(self._config)
-            if place.position and place.address != self._address:
-                raise DirectoryRefused(
-                    f"shard {shard} was handed over to {place.address}, and this machine has it at {self._address}: if"
-                    " that is this machine, give it as --announce-host; otherwise bring back what that machine has,"
-                    f" because {self._config.data} is what the shard left; {LOSES}"
-                )
+            if place.address not in (self._address, ANYWHERE):
+                self._require_original(place)
+
+    def _require_original(self, place: DirectoryPlace) -> None:
+        shard, data = self._config.shard, self._config.data
+        if place.position:
+            raise DirectoryRefused(
+                f"shard {shard} was handed over to {place.address}, and this machine has it at {self._address}: if that"
+                " is this machine, give it as --announce-host; otherwise bring back what that machine has, because"
+                f" {data} is what the shard left; {LOSES}"
+            )
+        if place.is_copy:
+            raise DirectoryRefused(
+                f"shard {shard} ran at {place.address}, and {data} is a copy that was not handed over to"
+                f" {self._address}: the directory that was copied could be started, too. Start the shard there again and"
+                f" move it; if it will never start there again, delete that directory; {LOSES}"
+            )
 
     def confirm(self, last_position: int, stopped: bool) -> None:
         """Once the log was read, which ends there, with the mark of a clean stop or without: raise ConfigError if the
-        directory is a copy that may lack something; else it is at home here.
+        directory may lack something; else it is at home here.
         """
         if self._place is not None and not self._config.replace and self._is_here:
             self._require_end(self._place, last_position, stopped)
@@ -117,8 +137,9 @@ class Claim:
     def _require_end(self, place: DirectoryPlace, last_position: int, stopped: bool) -> None:
         if place.address not in (self._address, ANYWHERE) and not stopped:
             raise DirectoryRefused(
-                f"shard {self._config.shard} ran at {place.address} and was not stopped there when {self._config.data}"
-                f" was copied: start it there again and move it, or copy it after a stop; {LOSES}"
+                f"shard {self._config.shard} ran at {place.address} and was not stopped there, so"
+                f" {self._config.data} may be a snapshot that lacks something: start it there again and move it, or stop"
+                f" it there before its volume is attached here; {LOSES}"
             )
         if place.position not in (0, last_position):
             raise DirectoryRefused(
@@ -128,11 +149,13 @@ class Claim:
 
     def follow(self, address: str) -> None:
         """The shard is reached at this address, and runs here."""
-        if self._place != DirectoryPlace(address):
-            self._place = DirectoryPlace(address)
-            record_place(self._disk, self._place)
+        self._record(DirectoryPlace(address))
 
     def hand_over(self, address: str, position: int) -> None:
         """The log has ended there, with the mark of a clean stop; only a process at this address may go on."""
-        self._place = DirectoryPlace(address, position)
-        record_place(self._disk, self._place)
+        self._record(DirectoryPlace(address, position))
+
+    def _record(self, place: DirectoryPlace) -> None:
+        if place != self._place:
+            record_place(self._disk, place)
+            self._place = place

@@ -33,6 +33,8 @@ from mypy_extensions import mypyc_attr
 from crdtstream.core.entries.spilled import BlockFile
 
 LOCK = ".lock"
+# Empty, and never written again.
+ORIGINAL = ".original"
 _TEMPORARY = ".new-"
 # How many Linux and the BSDs take at once (IOV_MAX); a turn rarely has more.
 _PARTS_MAX = 1024
@@ -255,6 +257,22 @@ class RealDisk:
     def remove_lock(self) -> None:
         """Remove the file of the lock, as long as this object holds it: the next process makes another one."""
         os.unlink(LOCK, dir_fd=self._directory)
+
+    def identity(self) -> str:
+        """What no copy of the directory has, and a volume keeps that is attached to another machine: inode and change
+        time of a file that is made for this, which nobody can set.
+        """
+        path = os.path.join(self.path, ORIGINAL)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.fsync(descriptor)
+                found = os.fstat(descriptor)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise _disk_error("open", path, error) from error
+        return f"{found.st_ino}.{found.st_ctime_ns}"
 
     def close(self) -> None:
         for name in list(self._descriptors):

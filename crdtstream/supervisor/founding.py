@@ -88,8 +88,9 @@ def send_others_away(config: Config, shards: RegionShards, names: list[str]) -> 
     """
     for number in set(numbers_in(names)).difference(shards.here):
         with closing(RealDisk(f"{config.data}/{directory_of(number)}")) as disk:
-            if read_place(disk) == DirectoryPlace(ANYWHERE):
-                record_place(disk, DirectoryPlace(shards.places[number].address))
+            place = read_place(disk)
+            if place is not None and place.address == ANYWHERE:
+                record_place(disk, DirectoryPlace(shards.places[number].address, is_copy=True))
 
 
 def read_present(disk: Disk, path: str) -> RegionShards:

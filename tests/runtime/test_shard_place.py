@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -22,7 +23,7 @@ from crdtstream.runtime.shard_place import (
 )
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import of_shard
-from crdtstream.storage.disk import DiskFailed, RealDisk
+from crdtstream.storage.disk import LOCK, DiskFailed, RealDisk
 from crdtstream.supervisor.founding import found_or_follow
 
 HERE, THERE = "127.0.0.1:6380", "b.example.net:7001"
@@ -91,12 +92,50 @@ def test_where_it_was_handed_to_the_log_has_to_end_as_it_did(config: Config, dis
     start(config, disk, False, END + 9)
 
 
-def test_a_copy_needs_the_mark_of_a_stop(config: Config, disk: RealDisk) -> None:
+def test_a_machine_with_another_address_needs_the_mark_of_a_stop(config: Config, disk: RealDisk) -> None:
+    """Its volume may be a snapshot of one that goes on."""
     record_place(disk, DirectoryPlace(THERE))
-    with pytest.raises(DirectoryRefused, match=f"ran at {THERE} and was not stopped there when .* was copied"):
+    with pytest.raises(DirectoryRefused, match=f"ran at {THERE} and was not stopped there, so .* may be a snapshot"):
         start(config, disk, stopped=False)
     start(config, disk, stopped=True)
     assert read_place(disk) == DirectoryPlace(HERE)
+
+
+def copied(config: Config) -> Config:
+    copy = f"{config.data}-copy"
+    shutil.copytree(config.data, copy, ignore=shutil.ignore_patterns(LOCK))
+    return replace(config, data=copy)
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_copy_that_was_not_handed_over_does_not_start_elsewhere(
+    config: Config, disk: RealDisk, stopped: bool
+) -> None:
+    """The original may be started again, even if both end with the mark of a stop."""
+    record_place(disk, DirectoryPlace(THERE))
+    copy = copied(config)
+    with closing(open_directory(copy)) as there:
+        with pytest.raises(DirectoryRefused, match=f"ran at {THERE}, and .* is a copy that was not handed over"):
+            start(copy, there, stopped)
+        assert read_place(there) == DirectoryPlace(THERE, is_copy=True)
+        start(replace(copy, replace=True), there)
+        assert read_place(there) == DirectoryPlace(HERE)
+
+
+def test_a_copy_of_what_was_handed_over_starts_and_is_an_original_then(config: Config, disk: RealDisk) -> None:
+    record_place(disk, DirectoryPlace(HERE, END))
+    copy = copied(config)
+    with closing(open_directory(copy)) as there:
+        start(copy, there, stopped=True)
+        assert read_place(there) == DirectoryPlace(HERE)
+
+
+def test_a_directory_that_was_renamed_is_no_copy(config: Config) -> None:
+    with closing(open_directory(config)) as before:
+        record_place(before, DirectoryPlace(THERE))
+    renamed = Path(config.data).rename(f"{config.data}-renamed")
+    with closing(RealDisk(str(renamed))) as after:
+        assert read_place(after) == DirectoryPlace(THERE)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crdtstream.runtime.shard_map_file import UNKNOWN_PLACE, RegionShards, ShardMapFile, encoded
-from crdtstream.runtime.shard_place import ANYWHERE, DirectoryPlace, record_place
+from crdtstream.runtime.shard_place import ANYWHERE, DirectoryPlace, read_place, record_place
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import SHARDS_FILE, of_shard
 from crdtstream.storage.disk import DiskError, RealDisk
@@ -103,6 +103,11 @@ def test_shards_without_their_map_are_refused(config: Config, disk: RealDisk) ->
         found_or_follow(config, disk)
 
 
+def place_in(directory: Path) -> DirectoryPlace | None:
+    with closing(RealDisk(str(directory))) as shard:
+        return read_place(shard)
+
+
 def test_a_lost_map_comes_back_from_another_machine(config: Config, disk: RealDisk, tmp_path: Path) -> None:
     """It says which shards run there; here the supervisor corrects that."""
     other = replace(config, data=str(tmp_path / "other"), shard="0-1", announce=("2-3=b:7000",))
@@ -124,11 +129,11 @@ def test_what_was_restored_of_shards_elsewhere_becomes_a_copy(config: Config, di
     some = replace(config, shard="0-1", announce=("2-3=b:7000",))
     found_or_follow(some, disk)
     found_or_follow(replace(some, shard="0", announce=("1-3=b:7000",)), disk)
-    assert [(directory / "place").read_text() for directory in directories] == [
-        f"{ANYWHERE} 0\n",
-        f"{ANYWHERE} 0\n",
-        "b:7002 0\n",
-        "b:9 17\n",
+    assert [place_in(directory) for directory in directories] == [
+        DirectoryPlace(ANYWHERE),
+        DirectoryPlace(ANYWHERE),
+        DirectoryPlace("b:7002", is_copy=True),
+        DirectoryPlace("b:9", 17),
     ]
 
 
@@ -136,8 +141,8 @@ def test_a_founding_makes_the_directories_of_this_machine(config: Config, disk: 
     some = replace(config, shard="1-2", announce=("0=a:7000", "3=a:7000"))
     shards, _ = found_or_follow(some, disk)
     assert shards.here == (1, 2)
-    made = {path.parent.name: path.read_text() for path in Path(config.data).glob("*/place")}
-    assert made == {"shard-001": "127.0.0.1:6380 0\n", "shard-002": "127.0.0.1:6381 0\n"}
+    made = {path.parent.name: place_in(path.parent) for path in Path(config.data).glob("*/place")}
+    assert made == {"shard-001": DirectoryPlace("127.0.0.1:6380"), "shard-002": DirectoryPlace("127.0.0.1:6381")}
     found_or_follow(replace(some, shard="1-3", announce=("0=a:7000",)), disk)
     assert not (Path(config.data) / "shard-003").exists(), "a shard that comes later brings its directory"
 
