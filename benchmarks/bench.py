@@ -118,12 +118,14 @@ class Bench:
         bulk: bool = False,
         oci_port: int = 0,
         hot_bytes_max: int = 0,
+        checkpoint_log_bytes: int = 0,
     ) -> Region:
         """Start a region. Region 1 is the one that is measured and profiled; `before` is an ended region that is
-        started again, with its `hot_bytes_max`.
+        started again, with its `hot_bytes_max` and `checkpoint_log_bytes`.
         """
         region = before or self._new_region(number, bulk)
         region.hot_bytes_max = region.hot_bytes_max or hot_bytes_max
+        region.checkpoint_log_bytes = region.checkpoint_log_bytes or checkpoint_log_bytes
         region.begin(peers, fsync, oci_port)
         if self._profile is not None and number == 1:
             self._profiled_id = region.pid

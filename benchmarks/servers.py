@@ -65,19 +65,24 @@ def cpu_s_of(process: int) -> float:
 
 
 class Region(Server, RegionProcess):
-    """The crdtstream under measurement, or a peer of it. With `hot_bytes_max` it spills blocks."""
+    """The crdtstream under measurement, or a peer of it. With `hot_bytes_max` it spills blocks; with
+    `checkpoint_log_bytes` it takes a checkpoint after so much log.
+    """
 
     hot_bytes_max = 0
+    checkpoint_log_bytes = 0
 
     def begin(self, peers: tuple[str, ...], fsync: str, oci_port: int = 0) -> None:
         allowed = tuple(range(1, REGIONS_MAX + 1))
         gateway = {"oci_port": oci_port, "oci_limits": "off"} if oci_port else {}
-        spilling: dict[str, object] = {}
+        settings: dict[str, object] = {}
+        if self.checkpoint_log_bytes:
+            settings["checkpoint_log_bytes"] = self.checkpoint_log_bytes
         if self.hot_bytes_max:
             # No more blocks are open than may be in memory.
             open_bytes_max = min(self.hot_bytes_max, OPEN_BYTES_MAX)
-            spilling = {"hot_bytes_max": self.hot_bytes_max, "open_blocks_bytes_max": open_bytes_max}
-        self.start(*peers, cluster=CLUSTER, incarnation=0, fsync=fsync, allow_region=allowed, **gateway, **spilling)
+            settings |= {"hot_bytes_max": self.hot_bytes_max, "open_blocks_bytes_max": open_bytes_max}
+        self.start(*peers, cluster=CLUSTER, incarnation=0, fsync=fsync, allow_region=allowed, **gateway, **settings)
         self.await_serving(START_S)
 
 

@@ -3,7 +3,8 @@ memory, and beside Redis.
 
 All three hold the same entries of 1 KiB, three times as many as the spilling region may keep; its reads of disk are in
 the details. What does not touch cold entries has a line of its own that compares the two regions: it should cost
-nothing. Blocks that are read may be in the system's cache; lines that end in `-disk` have the system drop them first.
+nothing. A region that spills takes a checkpoint whenever half of what it may keep is in none, so the other one takes
+them as often: what they cost is no cost of spilling. Blocks that are read may be in the system's cache; lines that end in `-disk` have the system drop them first.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from benchmarks.report.figures import AT_LEAST, Result, Sample, Side, Target, pe
 from benchmarks.rows.loop_stalls import waits_of
 from benchmarks.rows.xread_tails import READ_COUNT, STREAM_ENTRIES, STREAMS, TAILS_LINES, tails_request
 from benchmarks.servers import BenchmarkError, Region, Server
+from crdtstream.connections.blocks.spilling import UNSAVED_PARTS
 from crdtstream.processes.waiting import until
 
 COLD = "cold"
@@ -49,6 +51,10 @@ class Three:
     redis: Server
 
     @property
+    def regions(self) -> tuple[Region, Region]:
+        return self.spilling, self.plain
+
+    @property
     def servers(self) -> tuple[Server, Server, Server]:
         return self.spilling, self.plain, self.redis
 
@@ -56,10 +62,12 @@ class Three:
 def begun(bench: Bench) -> Three:
     entries = bench.scale.cold_entries
     spilling = bench.region(hot_bytes_max=HOT_BYTES_EACH * entries)
-    three = Three(spilling, bench.region(number=2), bench.redis())
+    plain = bench.region(number=2, checkpoint_log_bytes=spilling.hot_bytes_max // UNSAVED_PARTS)
+    three = Three(spilling, plain, bench.redis())
     for server in three.servers:
         drive(server, entries_in(server.port, [COLD], entries, "1-KiB"))
-    spilling.ask("SAVE")
+    for region in (spilling, plain):
+        region.ask("SAVE")
     await_spilled(spilling)
     return three
 
@@ -77,12 +85,14 @@ def await_spilled(region: Region) -> None:
 
 def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure) -> list[Result]:
     """The region that spills beside Redis, the other one beside Redis, and one beside the other."""
-    reads = memory_field(three.spilling, "cold_reads")
+    reads, taken = memory_field(three.spilling, "cold_reads"), [checkpoints(region) for region in three.regions]
     spilling, plain, redis = (summarize(samples) for samples in bench.samples(three.servers, measure))
     details = {
         "cold_reads": float(memory_field(three.spilling, "cold_reads") - reads),
         "cold_reads_waited": float(memory_field(three.spilling, "cold_reads_waited")),
         "spilled_blocks": float(memory_field(three.spilling, "spilled_blocks")),
+        "checkpoints": float(checkpoints(three.spilling) - taken[0]),
+        "checkpoints_without": float(checkpoints(three.plain) - taken[1]),
     }
     multiple = Side(spilling.value / plain.value)
     return [
@@ -90,6 +100,10 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
         Result(f"{name}-without", f"{title}, all in memory", "op/s", plain, redis),
         Result(f"{name}-multiple", f"{title}, with blocks on disk as a multiple", "x", multiple, None, AS_WITHOUT),
     ]
+
+
+def checkpoints(region: Region) -> int:
+    return region.log().count("checkpoint-taken")
 
 
 def spilling_xadd(bench: Bench, name: str, depth: int) -> list[Result]:
