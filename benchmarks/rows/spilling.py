@@ -4,7 +4,8 @@ memory, and beside Redis.
 All three hold the same entries of 1 KiB, three times as many as the spilling region may keep; its reads of disk are in
 the details. What does not touch cold entries has a line of its own that compares the two regions: it should cost
 nothing. A region that spills takes a checkpoint whenever half of what it may keep is in none, so the other one takes
-them as often: what they cost is no cost of spilling. Blocks that are read may be in the system's cache; lines that end in `-disk` have the system drop them first.
+them as often: what they cost is no cost of spilling. Blocks that are read may be in the system's cache; lines that end
+in `-disk` have the system drop them first.
 """
 
 from __future__ import annotations

@@ -5,10 +5,9 @@ with it: once its log has the mark of a clean stop, the file names the new addre
 a start needs no knowledge of other machines:
 
     the file names this address      it starts, also after a crash; if it was handed over, the log must end there
-    it names another one             it starts if this is the directory that ran there, and no copy of it, and if the log
-                                     ends with the mark of a clean stop, and was not handed over: the address of a
-                                     machine has changed, or the volume was attached to another one. Of a copy, the
-                                     original could be started, too
+    it names another one             it starts if it was not handed over, its log ends with the mark of a clean stop,
+                                     and it is no copy, of which the original could be started, too: the address of the
+                                     machine has changed, or the volume was attached to another one
     it names no address              it starts: it was restored from a backup
     there is no file                 it does not start: an empty directory would be a shard without its data
 
@@ -100,7 +99,7 @@ class Claim:
 
     def require_place(self) -> None:
         """Before anything is read: raise ConfigError if the directory was handed over to another place."""
-        place, shard = self._place, self._config.shard
+        place = self._place
         if not self._is_here:
             if place is None or place.position:
                 raise moved(self._config, self._address)
@@ -121,8 +120,8 @@ class Claim:
         if place.is_copy:
             raise DirectoryRefused(
                 f"shard {shard} ran at {place.address}, and {data} is a copy that was not handed over to"
-                f" {self._address}: the directory that was copied could be started, too. Start the shard there again and"
-                f" move it; if it will never start there again, delete that directory; {LOSES}"
+                f" {self._address}: the directory that was copied could be started, too. Start the shard there again"
+                f" and move it; if it will never start there again, delete that directory; {LOSES}"
             )
 
     def confirm(self, last_position: int, stopped: bool) -> None:
@@ -138,8 +137,8 @@ class Claim:
         if place.address not in (self._address, ANYWHERE) and not stopped:
             raise DirectoryRefused(
                 f"shard {self._config.shard} ran at {place.address} and was not stopped there, so"
-                f" {self._config.data} may be a snapshot that lacks something: start it there again and move it, or stop"
-                f" it there before its volume is attached here; {LOSES}"
+                f" {self._config.data} may be a snapshot that lacks something: start it there again and move it, or"
+                f" stop it there before its volume is attached here; {LOSES}"
             )
         if place.position not in (0, last_position):
             raise DirectoryRefused(
