@@ -8,7 +8,7 @@ with one hand: a block that is read stays for another round.
 Never spilled are the last block of a tree, what no checkpoint has packed, and a first block of which entries were
 trimmed, because every look at the first ID would read it.
 
-Between walks `hot_bytes` is an estimate: what the last walk counted, with what was written since.
+`hot_bytes` is an estimate: what the last walk counted, with what was written since it began.
 
 Reference: the clock algorithm of Corbató (1968).
 """
@@ -54,6 +54,7 @@ class SpillWalk(BlockWalk):
     """The walks of one region; `bound` is what the last one found that cannot be spilled yet."""
 
     __slots__ = (
+        "_before_bytes",
         "_bound",
         "_counted",
         "_left",
@@ -74,7 +75,7 @@ class SpillWalk(BlockWalk):
     def __init__(self, keyspace: Keyspace, open_blocks: OpenBlockCache) -> None:
         super().__init__(keyspace)
         self._open_blocks = open_blocks
-        # What the last walk left in memory; what was written since it began; what cannot be spilled.
+        # What the last walk left in memory; what was written since the last one began; what cannot be spilled.
         self.walked_bytes = 0
         self.grown_bytes = 0
         self.bound = BoundBytes()
@@ -85,28 +86,34 @@ class SpillWalk(BlockWalk):
         self.freed_bytes = 0
         # Whether the last walk left blocks only because they had been read.
         self.read_on = False
+        # While one walks: what was written between the walk before and this one, which will have counted it.
+        self._before_bytes = 0
         self._target_bytes = 0
         self._bound = BoundBytes()
         self._counted = self._spilled = self._spilled_bytes = self._left = 0
 
     def hot_bytes(self) -> int:
         """What blocks take in memory, about."""
-        return self.walked_bytes + self.grown_bytes
+        return self.walked_bytes + self._written_bytes()
 
     def unsaved_bytes(self) -> int:
         """Of these what no checkpoint has yet."""
-        return self.bound.unsaved + self.grown_bytes
+        return self.bound.unsaved + self._written_bytes()
 
     def unspillable_bytes(self) -> int:
         """Of these what cannot be spilled now."""
-        return self.bound.total() + self.grown_bytes
+        return self.bound.total() + self._written_bytes()
+
+    def _written_bytes(self) -> int:
+        """What was written since the last walk began that has ended."""
+        return self._before_bytes + self.grown_bytes
 
     def begin(self, target_bytes: int) -> None:
         """Begin a walk that spills until about so much is left."""
         assert not self.walking
         self._target_bytes = target_bytes
         self._left = self.hot_bytes() - target_bytes
-        self.grown_bytes = 0
+        self._before_bytes, self.grown_bytes = self.grown_bytes, 0
         self._bound = BoundBytes()
         self._counted = self._spilled = self._spilled_bytes = 0
         self.read_on = False
@@ -160,5 +167,5 @@ class SpillWalk(BlockWalk):
             self._bound.pending += group.pending.count * PENDING_BYTES
 
     def _end(self) -> None:
-        self.walked_bytes, self.bound = self._counted, self._bound
+        self.walked_bytes, self.bound, self._before_bytes = self._counted, self._bound, 0
         self.spilled_blocks, self.spilled_bytes = self._spilled, self._spilled_bytes

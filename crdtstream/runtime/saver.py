@@ -1,9 +1,12 @@
 """Takes checkpoints beside the turns: when one is due, in slices, with disk work on a thread.
 
-A slice runs on the event loop between two turns, for about `SLICE_S`, or longer where blocks take far more memory than
-is allowed and only a checkpoint lets them be spilled; then the loop is free for a while. The output of
+A slice runs on the event loop between two turns, for about `SLICE_S`; then the loop is free for a while. The output of
 a slice is written on a thread, and the next slice waits for that. So a checkpoint never holds more than a section in
 memory, and a slow disk slows only the checkpoint.
+
+Where blocks take more memory than is allowed, only a checkpoint lets them be spilled. Its thread would get the
+interpreter too rarely from a loop whose clients never pause. So a slice takes longer then, and the loop stands still
+for as long while its output is written: clients wait, and memory grows no further.
 
 A checkpoint is due when a client asks for one, when the log behind the last one is long, or when the disk lacks room
 (storage/disk_room.py). A failed checkpoint is retried after `RETRY_S`, or when a client asks; for lack of room one
@@ -21,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TypeVar
@@ -79,6 +83,7 @@ class Saver:
         # At the last checkpoint: one that was taken before the disk was full does not delay the one that ends that.
         self._was_full = False
         self._rest_s = REST_S
+        self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._backups = Backups(node, log, checkpointer, self._flush_or_fail, on_thread, now_ms)
 
     async def run(self) -> None:
@@ -170,12 +175,7 @@ class Saver:
         capture = checkpointer.begin()
         while not capture.done:
             self._flush_or_fail()
-            self._slice(capture)
-            sections = capture.drain_output()
-            if sections:
-                await on_thread(partial(checkpointer.write, sections))
-            else:
-                await asyncio.sleep(self._rest_s)
+            await self._slice(capture)
         saved_ms = self._now_ms()
         await on_thread(partial(checkpointer.commit, saved_ms))
         self._node.synced(self._log.synced_position)
@@ -195,15 +195,31 @@ class Saver:
         if lack:
             raise Unsettled(lack)
 
-    def _slice(self, capture: Capture) -> None:
-        end_s = time.perf_counter() + SLICE_S * self._node.context.spilling.urgency()
-        while capture.step(SLICE_UNITS) and time.perf_counter() < end_s:
-            pass
+    async def _slice(self, capture: Capture) -> None:
+        """Capture for a moment, and write what was captured."""
+        urgency = self._node.context.spilling.urgency()
+        end_s = time.perf_counter() + SLICE_S * urgency
+        while not capture.done and time.perf_counter() < end_s:
+            if capture.step(SLICE_UNITS):
+                continue
+            sections = capture.drain_output()
+            if not sections:
+                break
+            writing = self._writer.submit(self._checkpointer.write, sections)
+            wait((writing,), SLICE_S * (urgency - 1.0))
+            if not writing.done():
+                await undisturbed(asyncio.wrap_future(writing))
+                return
+            writing.result()
+        await asyncio.sleep(self._rest_s)
 
 
 async def on_thread(work: Callable[[], Result]) -> Result:
-    """Run work on a thread. A cancelled caller still waits for the thread, because it is using the files."""
-    future = asyncio.get_running_loop().run_in_executor(None, work)
+    return await undisturbed(asyncio.get_running_loop().run_in_executor(None, work))
+
+
+async def undisturbed(future: asyncio.Future[Result]) -> Result:
+    """Wait for work on a thread. A cancelled caller still waits for it, because it is using the files."""
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

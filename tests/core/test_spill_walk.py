@@ -105,6 +105,19 @@ def test_what_was_written_since_a_walk_counts() -> None:
     assert region.walk.unsaved_bytes() == region.walk.bound.unsaved + 1_000
 
 
+def test_what_was_written_before_a_walk_counts_while_it_walks() -> None:
+    """Much is written while the first walk lasts, and memory must not look empty meanwhile."""
+    region = Region()
+    walk = region.walk
+    walk.grown_bytes += 1_000
+    walk.begin(0)
+    walk.grown_bytes += 10
+    assert walk.hot_bytes() == walk.unsaved_bytes() == walk.unspillable_bytes() == 1_010
+    while walk.go_on(1):
+        pass
+    assert walk.hot_bytes() == walk.walked_bytes + 10
+
+
 def test_pending_entries_are_counted_beside_blocks() -> None:
     region = Region()
     region.replica.create_group(KEY, b"g", Position((0, 0)), UNKNOWN_ENTRIES_READ)

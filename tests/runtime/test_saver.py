@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
@@ -26,6 +29,7 @@ from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
 from crdtstream.storage.disk_room import DiskRoom
 from crdtstream.storage.log import Log, LogFailed
 from crdtstream.storage.restore import open_storage
+from crdtstream.storage.sections import Section
 
 CLIENT = 1
 DEADLINE_S = 60.0
@@ -100,6 +104,54 @@ async def test_a_request_is_a_checkpoint(region: Region) -> None:
     saving.check()
     assert MANIFEST in region.disk.names()
     assert region.entries() == 100
+
+
+@pytest.mark.parametrize(("hot_bytes_max", "stands_still"), [(1, True), (1 << 30, False), (0, False)])
+async def test_beyond_what_blocks_may_take_the_loop_leaves_the_interpreter_to_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hot_bytes_max: int, stands_still: bool
+) -> None:
+    """Clients that never pause would add more than the writer's thread can write beside them."""
+    monkeypatch.setattr(saver_module, "LOOK_S", 0.001)
+    region = Region(tmp_path, replace(Limits(), checkpoint_log_bytes=0, hot_bytes_max=hot_bytes_max))
+    region.add(50_000)
+    while region.node.context.spilling.step(1_000, region.log.appended_bytes):
+        """It counts what blocks take."""
+    turns, meanwhile = 0, []
+    write = region.checkpointer.write
+
+    def write_slowly(sections: list[Section]) -> None:
+        before = turns
+        time.sleep(0.01)
+        meanwhile.append(turns - before)
+        write(sections)
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(region.saver, "_checkpointer", Writing(region.checkpointer, write_slowly))
+    saving = region.node.context.saving
+    number = saving.request()
+    taking = asyncio.create_task(take_turns())
+    await region.until(lambda: saving.completed(number))
+    taking.cancel()
+    assert saving.failure == "" and meanwhile
+    # Of several sections, because a busy machine may stop the writer for longer than the loop waits for it.
+    assert len(meanwhile) > 2 and (median(meanwhile) == 0) is stands_still
+    region.disk.close()
+
+
+class Writing:
+    """A checkpointer that writes in this way."""
+
+    def __init__(self, checkpointer: Checkpointer, write: Callable[[list[Section]], None]) -> None:
+        self._checkpointer = checkpointer
+        self.write = write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._checkpointer, name)
 
 
 async def test_blocks_of_a_checkpoint_are_read_from_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
