@@ -19,7 +19,7 @@ import uvloop
 from crdtstream import __version__
 from crdtstream.admin.app import app as admin
 from crdtstream.admin.backing_up import back_up, restore
-from crdtstream.cli.flags import with_setting_flags
+from crdtstream.cli.flags import SettingsCommand, with_setting_flags
 from crdtstream.cli.size import size
 from crdtstream.dashboard.command import dashboard
 from crdtstream.migration.app import export_streams, import_streams
@@ -41,6 +41,7 @@ from crdtstream.settings.sample import sample
 from crdtstream.settings.secrets import with_secrets
 from crdtstream.settings.sharding import here, of_shard
 from crdtstream.settings.sources import Sources, values_of_flags
+from crdtstream.settings.table import SHARD_REPLACES
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
 from crdtstream.storage.segment import FormatUnknown
@@ -92,7 +93,7 @@ def core_kind() -> str:
     return "interpreted core" if node.__file__.endswith(".py") else "compiled core"
 
 
-@app.command(epilog=SOURCES)
+@app.command(epilog=SOURCES, cls=SettingsCommand)
 @with_setting_flags(sys.argv[1:])
 def serve(
     config: Annotated[
@@ -108,7 +109,7 @@ def serve(
         shard = shard_number(os.environ)
         tie(os.environ)
         sources = Sources(config, values_of_flags(given), os.environ)
-        load = sources.load if shard is None else lambda: of_shard(sources.load(), shard)
+        load = sources.load if shard is None else lambda: shard_settings(sources, shard)
         settings = load()
         refuse_shards(settings)
     except ConfigError as error:
@@ -121,6 +122,11 @@ def serve(
         run_shards(settings, load)
     else:
         run_region(settings, None if sources.path is None else load)
+
+
+def shard_settings(sources: Sources, shard: int) -> Config:
+    """Its supervisor says whether this process takes over."""
+    return replace(of_shard(sources.load(), shard), replace=SHARD_REPLACES in os.environ)
 
 
 @settings_app.command("sample")

@@ -12,13 +12,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from crdtstream.settings.table import KNOWN, NUMBERS, SWITCH, TEXTS, Known
+from crdtstream.settings.sharding import RANGES
+from crdtstream.settings.table import KNOWN, NUMBERS, SHARDS, SWITCH, TEXTS, Known
 
 CliCommand = Callable[..., None]
+# Flags whose value may be left out, and what they mean without.
+SWITCHED = {
+    name: (known.flag, text)
+    for known in KNOWN.values()
+    if known.kind == SHARDS
+    for name, text in ((known.flag, "yes"), (known.opposite, "no"))
+}
 
 
 def with_setting_flags(words: Sequence[str]) -> Callable[[CliCommand], CliCommand]:
@@ -47,7 +57,7 @@ def settings_of(words: Sequence[str], command: str, others: set[str]) -> list[Kn
 
 
 def names_of(known: Known) -> tuple[str, ...]:
-    return (known.flag, f"--no-{known.name}") if known.kind == SWITCH else (known.flag,)
+    return (known.flag, known.opposite) if known.opposite else (known.flag,)
 
 
 def parameter_of(known: Known) -> inspect.Parameter:
@@ -59,16 +69,41 @@ def parameter_of(known: Known) -> inspect.Parameter:
 
 
 def option_of(known: Known) -> Any:
-    switch = known.kind == SWITCH
     choices = known.row.choices
     return typer.Option(
-        "/".join(names_of(known)),
+        "/".join(names_of(known)) if known.kind == SWITCH else known.flag,
         help=help_of(known),
-        metavar=None if switch else known.unit if choices else known.unit.upper(),
+        metavar=metavar_of(known),
         autocompletion=completion_of(choices) if choices else None,
         show_default=False,
         rich_help_panel=f"Limits: {known.group}" if known.of_limits else known.group,
     )
+
+
+def metavar_of(known: Known) -> str | None:
+    if known.kind == SWITCH:
+        return None
+    shown = known.unit if known.row.choices else known.unit.upper()
+    return f"[{shown}]" if known.kind == SHARDS else shown
+
+
+class SettingsCommand(TyperCommand):
+    """A command with flags of settings, of which a switch may have the numbers of shards behind it: Typer knows no flag
+    whose value may be left out.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, spelled_out(args))
+
+
+def spelled_out(words: Sequence[str]) -> list[str]:
+    """These words, with a value for each such switch."""
+    found: list[str] = []
+    for word, following in pairwise([*words, ""]):
+        flag, text = SWITCHED.get(word, ("", ""))
+        has_value = text == "yes" and RANGES.fullmatch(following)
+        found.append(f"{flag}={text}" if flag and not has_value else word)
+    return found
 
 
 def help_of(known: Known) -> str:

@@ -170,8 +170,9 @@ class Config:
     id_mode: str = STRICT
     # If set, whatever the number: do not wait for peers.
     incarnation: int | None = None
-    # The operator states that no other process of this region is running.
-    replace: bool = False
+    # The operator states that no other process of this region is running, or none of the shards that a text names, as
+    # `0-1`. In the process of a shard this says whether it takes over.
+    replace: bool | str = False
     requirepass: str = ""
     requirepass_file: str = ""
     aclfile: str = ""

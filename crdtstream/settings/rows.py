@@ -55,7 +55,11 @@ REGION_GROUPS: Groups = (
                 unit="0..255",
                 example="0",
             ),
-            row("replace", "No other process of this region runs: take over now.", unit="switch"),
+            row(
+                "replace",
+                "No other process of this region runs, or none of these of its shards, as `0-1`: take over now.",
+                unit="SHARDS",
+            ),
         ),
     ),
     (

@@ -49,6 +49,18 @@ def number_of(config: Config) -> int:
     return int(config.shard) if config.shards > 1 else 0
 
 
+def replaced(config: Config) -> list[int]:
+    """The shards that take over, as `replace` says: those that it names, or all that run here; raises ConfigError."""
+    if isinstance(config.replace, str):
+        return numbers_of(config.replace, config.shards, "replace")
+    return here(config) if config.replace else []
+
+
+def without_names(config: Config) -> Config:
+    """The settings of a region of one shard, where 1 and 0 are a switch as in any other variable."""
+    return replace(config, replace=config.replace == "1") if config.replace in ("0", "1") else config
+
+
 def of_shard(config: Config, number: int) -> Config:
     """The settings of this shard. Peers stay addresses of their shards 0; a port that is any free one stays so. All
     shards may write backups below the same directory, because a backup of the region is one directory.
@@ -56,6 +68,7 @@ def of_shard(config: Config, number: int) -> Config:
     return replace(
         config,
         shard=str(number),
+        replace=number in replaced(config),
         data=f"{config.data}/{directory_of(number)}",
         port=port_of(config.port, number),
         tls_port=port_of(config.tls_port, number),
@@ -143,7 +156,10 @@ def validate_shards(config: Config) -> None:
         for name, given in (("shard", config.shard), ("announce", config.announce)):
             if given:
                 raise ConfigError(f"{name} belongs to a region of several shards: give --shards too")
+        if isinstance(config.replace, str):
+            raise ConfigError(f"replace {config.replace!r} names shards, and this region has one: give --replace alone")
         return
+    replaced(config)
     if config.oci_port is not None:
         raise ConfigError(
             "oci-port does not work with more than one shard yet: found a cluster of one shard for clients of OCI"

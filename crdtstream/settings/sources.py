@@ -13,6 +13,7 @@ from typing import Any
 
 from crdtstream.settings.config import Config, ConfigError, Limits
 from crdtstream.settings.rewriting import Values
+from crdtstream.settings.sharding import without_names
 from crdtstream.settings.table import (
     KNOWN,
     LIMIT_SETTINGS,
@@ -48,6 +49,8 @@ class Sources:
         settings: dict[str, Any] = {name: value for name, value in values.items() if not KNOWN[name].of_limits}
         limits: dict[str, Any] = {name: value for name, value in values.items() if KNOWN[name].of_limits}
         config = Config(**settings, limits=Limits(**limits), config_file=config_file)
+        if config.shards == 1:
+            config = without_names(config)
         validate(config)
         return config
 

@@ -18,24 +18,30 @@ from collections.abc import Iterable
 
 from crdtstream.settings.config import Config, ConfigError, Limits
 from crdtstream.settings.rows import AT_START, LIMIT_GROUPS, ON_RELOAD, REGION_GROUPS, Groups, SettingRow
+from crdtstream.settings.sharding import RANGES
 
 PREFIX = "CRDTSTREAM_"
-# What a supervisor gives the process of a shard: the number of the shard, and the supervisor's own process ID.
+# What a supervisor gives the process of a shard: the number of the shard, the supervisor's own process ID, and `yes` if
+# the process takes over (`replace`).
 SHARD_PROCESS, SUPERVISOR = "CRDTSTREAM_SHARD_PROCESS", "CRDTSTREAM_SUPERVISOR"
+SHARD_REPLACES = "CRDTSTREAM_SHARD_REPLACES"
 # Variables of other commands, of the build, and of a supervisor.
 OTHER_VARIABLES = frozenset(
     (
         *("CRDTSTREAM_COMPILE", "CRDTSTREAM_CONFIG", "CRDTSTREAM_PASSWORD", "CRDTSTREAM_SOURCE_PASSWORD"),
-        *("CRDTSTREAM_USER", SHARD_PROCESS, SUPERVISOR),
+        *("CRDTSTREAM_USER", SHARD_PROCESS, SHARD_REPLACES, SUPERVISOR),
     )
 )
 LIMITS = "limits"
 NUMBER, TEXT, SWITCH, TEXTS, NUMBERS = "number", "text", "switch", "texts", "numbers"
+# A switch, or the shards that it is for.
+SHARDS = "shards"
 KINDS = {
     "int": NUMBER,
     "int | None": NUMBER,
     "str": TEXT,
     "bool": SWITCH,
+    "bool | str": SHARDS,
     "tuple[str, ...]": TEXTS,
     "tuple[int, ...]": NUMBERS,
 }
@@ -45,6 +51,7 @@ EXPECTED = {
     SWITCH: "true or false",
     TEXTS: 'a list of texts, ["...", ...]',
     NUMBERS: "a list of whole numbers, [1, 2]",
+    SHARDS: "true, false, or numbers of shards as a text, as 0-1",
 }
 SWITCHES = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 # Words in the names of limits that are units; of others the name says what is counted.
@@ -97,6 +104,11 @@ class Known:
         return "" if self.row.secret else f"--{self.row.flag or self.name}"
 
     @property
+    def opposite(self) -> str:
+        """The flag that says no; empty if there is none."""
+        return f"--no-{self.name}" if self.kind in (SWITCH, SHARDS) else ""
+
+    @property
     def variable(self) -> str:
         return PREFIX + self.field.upper()
 
@@ -122,6 +134,8 @@ class Known:
         parsed: object = parse_number(text, self.is_size) if self.kind == NUMBER else text
         if self.kind == SWITCH:
             parsed = SWITCHES.get(text.lower())
+        elif self.kind == SHARDS:
+            parsed = text if RANGES.fullmatch(text) else SWITCHES.get(text.lower())
         elif self.kind == TEXTS:
             parsed = words_of(text)
         elif self.kind == NUMBERS:
@@ -138,7 +152,9 @@ class Known:
             if isinstance(value, list | tuple) and all(type(item) is wanted for item in value):
                 return tuple(dict.fromkeys(value))
             raise self.wrong(called, value)
-        if type(value) is not {NUMBER: int, TEXT: str, SWITCH: bool}[self.kind]:
+        if self.kind == SHARDS and (type(value) is bool or (isinstance(value, str) and RANGES.fullmatch(value))):
+            return value
+        if type(value) is not {NUMBER: int, TEXT: str, SWITCH: bool}.get(self.kind):
             raise self.wrong(called, value)
         return value
 

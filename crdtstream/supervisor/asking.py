@@ -18,7 +18,7 @@ from crdtstream.runtime.shard_place import LOSES
 from crdtstream.runtime.tls.certificates import Certificates
 from crdtstream.runtime.tls.credentials import read_credentials
 from crdtstream.settings.config import Config, ConfigError, is_address, split_address
-from crdtstream.settings.sharding import SHARDS_FILE, here, own_host, replication_host
+from crdtstream.settings.sharding import SHARDS_FILE, here, own_host, ranges_of, replaced, replication_host
 from crdtstream.supervisor.founding import places_of
 
 # The epoch of a map that nobody has changed.
@@ -27,7 +27,7 @@ FOUNDED = 1
 
 async def require_unfounded(config: Config) -> None:
     """Raise ConfigError if shards that would be founded here run elsewhere."""
-    if config.replace or not here(config) or os.path.exists(Path(config.data) / SHARDS_FILE):
+    if not to_found(config) or os.path.exists(Path(config.data) / SHARDS_FILE):
         return
     places, certificates = places_of(config), read_credentials(config)
     others = [places[number].replication for number in set(range(config.shards)).difference(here(config))]
@@ -36,6 +36,11 @@ async def require_unfounded(config: Config) -> None:
         if len(answer.addresses) == config.shards:
             refuse_elsewhere(config, address, list(answer.addresses))
             refuse_lost(config, address, answer.epoch)
+
+
+def to_found(config: Config) -> list[int]:
+    """The shards that run here, and do not take over."""
+    return sorted(set(here(config)).difference(replaced(config)))
 
 
 def channel_to(address: str, certificates: Certificates | None) -> grpc.aio.Channel:
@@ -47,7 +52,7 @@ def channel_to(address: str, certificates: Certificates | None) -> grpc.aio.Chan
 def refuse_elsewhere(config: Config, asked: str, answer: list[str]) -> None:
     """An address that is empty is that of a shard at the machine that answered."""
     own = {own_host(config), replication_host(config)}
-    for number in here(config):
+    for number in to_found(config):
         address = answer[number] or asked
         if is_address(address) and split_address(address)[0] not in own:
             raise ConfigError(
@@ -63,6 +68,6 @@ def refuse_lost(config: Config, asked: str, epoch: int) -> None:
     """
     if epoch > FOUNDED:
         raise ConfigError(
-            f"shards {config.shard} are at this machine in the map of {asked}, which has changed since the region was"
-            f" founded, and {config.data} has no {SHARDS_FILE}: mount the volume that has it; {LOSES}"
+            f"shards {ranges_of(to_found(config))} are at this machine in the map of {asked}, which has changed since"
+            f" the region was founded, and {config.data} has no {SHARDS_FILE}: mount the volume that has it; {LOSES}"
         )

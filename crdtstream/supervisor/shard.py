@@ -30,10 +30,14 @@ logger = structlog.get_logger()
 
 
 class ShardProcess:
-    """One shard; `changed` is called whenever it begins or ceases to serve."""
+    """One shard; `environment` is called before each start, `changed` whenever it begins or ceases to serve."""
 
     def __init__(
-        self, number: int, command: Sequence[str], environment: Mapping[str, str], changed: Callable[[], None]
+        self,
+        number: int,
+        command: Sequence[str],
+        environment: Callable[[], Mapping[str, str]],
+        changed: Callable[[], None],
     ) -> None:
         self.number = number
         self._command = command
@@ -81,7 +85,7 @@ class ShardProcess:
     async def _run_once(self) -> None:
         self._listens = self._must_reload = self._has_left = self._has_moved = False
         self._process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=DEVNULL, env=self._environment, start_new_session=True
+            *self._command, stdin=DEVNULL, env=self._environment(), start_new_session=True
         )
         logger.info("shard-started", shard=self.number, process=self._process.pid)
         if self._stopping.is_set():

@@ -7,6 +7,9 @@
 It ends once all of its shards have ended; one that has none goes on until it is told to stop. A shard with wrong
 settings ends all of them, unless they have served before: then it is started again like any other that fails, because
 the others serve. So is one whose directory is refused (runtime/shard_place.py): it is brought while the others serve.
+
+A shard that takes over (`replace`) does so until it serves: what its directory may lack is known then, and what it may
+lack at a later start is not.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 
 import structlog
 
 from crdtstream.runtime.service_manager import ServiceManager
 from crdtstream.settings.config import Config, ConfigError
-from crdtstream.settings.sharding import here, validate_shards
-from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
+from crdtstream.settings.sharding import here, replaced, validate_shards
+from crdtstream.settings.table import SHARD_PROCESS, SHARD_REPLACES, SUPERVISOR
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.supervisor.asking import require_unfounded
 from crdtstream.supervisor.founding import found_or_follow
@@ -60,6 +64,8 @@ class Supervisor:
         self._unheard: list[ShardReport] = []
         self._stopping = False
         self._served = False
+        # Those that take over, until they serve.
+        self._replaced = set(replaced(config))
         self._shards: list[ShardProcess] = []
         self._tasks: dict[ShardProcess, asyncio.Task[None]] = {}
         self._ended = asyncio.Event()
@@ -84,21 +90,21 @@ class Supervisor:
             return USAGE_ERROR
         return 0 if all(shard.ended_well() for shard in self._shards) else FAILURE
 
-    def _make(self, number: int) -> ShardProcess:
+    def _environment_of(self, number: int) -> dict[str, str]:
         environment = {name: value for name, value in os.environ.items() if name not in OF_MANAGER}
         environment |= {
             SHARD_PROCESS: str(number),
             SUPERVISOR: str(os.getpid()),
             "NOTIFY_SOCKET": self._reports.address,
         }
-        return ShardProcess(number, self._command, environment, self._look)
+        return environment | ({SHARD_REPLACES: "yes"} if number in self._replaced else {})
 
     def _start_missing(self) -> None:
         """Start the shards that run here from now on."""
         running = {shard.number for shard in self._shards}
         for number in here(self._config):
             if number not in running:
-                shard = self._make(number)
+                shard = ShardProcess(number, self._command, partial(self._environment_of, number), self._look)
                 self._shards.append(shard)
                 self._tasks[shard] = task = asyncio.create_task(shard.run())
                 task.add_done_callback(lambda _: self._ended.set())
@@ -147,6 +153,7 @@ class Supervisor:
         """A shard has changed: tell the service manager, and end if that is the end of all."""
         if self._unheard:
             asyncio.get_running_loop().call_soon(self._pass_on)
+        self._replaced -= {shard.number for shard in self._shards if not shard.status}
         waiting = [shard for shard in self._shards if shard.status and not shard.leaves]
         if not waiting and not self._served:
             self._served = True

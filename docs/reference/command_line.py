@@ -21,7 +21,7 @@ from crdtstream.admin import backups, comparison, output, standing
 from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
 from crdtstream.migration import app as migration
 from crdtstream.runtime.shard_place import DIRECTORY_REFUSED
-from crdtstream.settings.table import KNOWN, SWITCH, Known
+from crdtstream.settings.table import KNOWN, Known
 from crdtstream.spark import app as spark
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -205,7 +205,7 @@ def settings_table() -> str:
 
 
 def setting_row(known: Known) -> str:
-    names = f"`{known.flag}`, `--no-{known.name}`" if known.kind == SWITCH else f"`{known.flag}`"
+    names = f"`{known.flag}`, `{known.opposite}`" if known.opposite else f"`{known.flag}`"
     default = known.shown_default()
     shown = default if known.is_required or not default else f"`{default}`"
     return f"| {names} | {shown} | {known.row.meaning.split('. ')[0].rstrip('.')}. |\n"

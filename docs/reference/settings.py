@@ -6,7 +6,7 @@ from itertools import groupby
 
 from crdtstream.commands.settings import SETTINGS
 from crdtstream.settings.config import LIMITS_MAX, LIMITS_MIN, LIMITS_ORDER
-from crdtstream.settings.table import LIMIT_SETTINGS, REGION_SETTINGS, SWITCH, Known
+from crdtstream.settings.table import LIMIT_SETTINGS, REGION_SETTINGS, SHARDS, SWITCH, Known
 
 HEAD = """\
 # Settings
@@ -79,6 +79,7 @@ too: `--clients-max`.
 """
 TABLE = "| setting | flag | CONFIG | default | value | meaning |\n|---|---|---|---|---|---|\n"
 LIMITS_TABLE = "| limit | default | unit | live | meaning |\n|---|---|---|---|---|\n"
+SWITCHED = {SWITCH: "`yes` or `no`", SHARDS: "`yes`, `no` or SHARDS"}
 NO_FLAG = " A secret: no flag sets it, and nothing shows it."
 
 
@@ -99,8 +100,8 @@ def row_of(known: Known) -> str:
 def setting_row(known: Known) -> str:
     default = known.shown_default()
     shown = default if known.is_required or not default else f"`{default}`"
-    unit = "`yes` or `no`" if known.kind == SWITCH else ", ".join(f"`{word}`" for word in known.unit.split("|"))
-    value = unit if known.row.choices or known.kind == SWITCH else known.unit
+    unit = SWITCHED[known.kind] if known.kind in SWITCHED else ", ".join(f"`{word}`" for word in known.unit.split("|"))
+    value = unit if known.row.choices or known.kind in SWITCHED else known.unit
     meaning = known.row.meaning + (NO_FLAG if known.row.secret else "")
     return f"| `{known.key}` | {flags_of(known)} | {config_names(known)} | {shown} | {value} | {meaning} |\n"
 
@@ -108,7 +109,7 @@ def setting_row(known: Known) -> str:
 def flags_of(known: Known) -> str:
     if not known.flag:
         return ""
-    return f"`{known.flag}`, `--no-{known.name}`" if known.kind == SWITCH else f"`{known.flag}`"
+    return f"`{known.flag}`, `{known.opposite}`" if known.opposite else f"`{known.flag}`"
 
 
 def config_names(known: Known) -> str:

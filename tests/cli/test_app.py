@@ -114,7 +114,16 @@ def test_the_gateway_is_imported_only_where_it_is_asked_for() -> None:
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 
-@pytest.mark.parametrize(("arguments", "expected"), [([], False), (["--replace"], True), (["--no-replace"], False)])
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], False),
+        (["--replace"], True),
+        (["--no-replace"], False),
+        (["--replace", "1"], True),
+        (["--replace=yes", "--log-level", "info"], True),
+    ],
+)
 def test_a_start_may_replace_another_process(
     arguments: list[str], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crdtstream.cli.app import app
-from crdtstream.cli.flags import completion_of, help_of, settings_of
+from crdtstream.cli.flags import completion_of, help_of, settings_of, spelled_out
 from crdtstream.settings.table import KNOWN, SWITCH
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -77,3 +77,19 @@ ALL = {known.field for known in KNOWN.values() if known.flag}
 )
 def test_only_flags_that_are_named_are_declared_if_the_line_has_nothing_else(line: str, declared: set[str]) -> None:
     assert {known.field for known in settings_of(line.split(), "serve", {"--config", "--check"})} == declared
+
+
+@pytest.mark.parametrize(
+    ("line", "spelled"),
+    [
+        ("--replace", "--replace=yes"),
+        ("--replace --check", "--replace=yes --check"),
+        ("--no-replace 1", "--replace=no 1"),
+        ("--replace 0-1 --check", "--replace 0-1 --check"),
+        ("--replace 0,2", "--replace 0,2"),
+        ("--replace east", "--replace=yes east"),
+        ("--replace=0-1 --name replace", "--replace=0-1 --name replace"),
+    ],
+)
+def test_the_value_of_a_switch_for_shards_may_be_left_out(line: str, spelled: str) -> None:
+    assert spelled_out(line.split()) == spelled.split()

@@ -16,6 +16,7 @@ from crdtstream.settings.sharding import (
     of_shard,
     own_host,
     ranges_of,
+    replaced,
     replication_host,
 )
 from crdtstream.settings.validating import validate
@@ -93,6 +94,8 @@ def test_where_the_shards_here_are_reached(settings: dict[str, object], host: st
         {"bind": "0.0.0.0", "announce_host": "a"},
         {"bind": "0.0.0.0", "announce": ("0-3=a:6379",)},
         {"bind": "127.0.0.1", "http_bind": "127.0.0.2", "http_port": 6379},
+        {"replace": "3", "shard": "1-2", "announce": ("0=a:6379", "3=a:6379")},
+        {"shards": 1, "replace": True},
     ],
 )
 def test_what_works_passes(settings: dict[str, object]) -> None:
@@ -122,9 +125,18 @@ def test_what_works_passes(settings: dict[str, object]) -> None:
         ({"announce": ("0=u@a:1",)}, "must be SHARDS=HOST:PORT"),
         ({"announce": ("4=a:1",)}, "announce '4=a:1': '4' names shards that do not exist"),
         ({"announce": ("0-1=a:1", "1=b:1")}, "announce names shard 1 twice"),
+        ({"replace": "4"}, "replace '4' names shards that do not exist: there are 4, from 0 to 3"),
+        ({"shards": 1, "replace": "0-1"}, "replace '0-1' names shards, and this region has one: give --replace alone"),
     ],
 )
 def test_what_cannot_work_is_refused(settings: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigError) as refused:
         validate(replace(FOUR, **settings))  # type: ignore[arg-type]
     assert text in str(refused.value)
+
+
+@pytest.mark.parametrize(("replace_", "numbers"), [(False, []), (True, [1, 2]), ("1", [1]), ("0,2-3", [0, 2, 3])])
+def test_all_shards_of_a_machine_take_over_or_those_that_are_named(replace_: bool | str, numbers: list[int]) -> None:
+    config = replace(FOUR, shard="1-2", announce=("0=a:6379", "3=a:6379"), replace=replace_)
+    assert replaced(config) == numbers
+    assert [number for number in range(4) if of_shard(config, number).replace] == numbers

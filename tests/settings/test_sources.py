@@ -27,7 +27,7 @@ def file(tmp_path: Path) -> Path:
         ("region = true", "region must be a whole number, not True"),
         ("incarnation = 'x'", "incarnation must be a whole number, not 'x'"),
         ("insecure-replication = 1", "insecure-replication must be true or false, not 1"),
-        ("replace = 'yes'", "replace must be true or false, not 'yes'"),
+        ("replace = 'yes'", "replace must be true, false, or numbers of shards as a text, as 0-1, not 'yes'"),
         ("port = 70000", "port 70000 must be between 0 and 65535"),
         ("quite-other = 1", 'unknown setting "quite-other"; "crdtstream config sample" shows all'),
         ("peer = ['west:7101']", 'unknown setting "peer": did you mean "peers"?'),
@@ -89,7 +89,7 @@ def test_variables_are_texts() -> None:
         "CRDTSTREAM_PEERS": "a:1, b:2 c:3",
         "CRDTSTREAM_ALLOWED_REGIONS": "2,3",
         "CRDTSTREAM_BULK_TLS": "Yes",
-        "CRDTSTREAM_REPLACE": "0",
+        "CRDTSTREAM_REPLACE": "no",
         "CRDTSTREAM_BULK_PORT": "0",
         "CRDTSTREAM_SLOW_COMMAND_US": "-1",
         "CRDTSTREAM_WINDOW_BYTES": "1MiB",
@@ -114,7 +114,8 @@ def test_variables_are_texts() -> None:
     ("variable", "text", "expected"),
     [
         ("CRDTSTREAM_PORT", "tcp://10.0.0.1:6379", "the variable CRDTSTREAM_PORT must be a whole number, not 'tcp:"),
-        ("CRDTSTREAM_REPLACE", "maybe", "the variable CRDTSTREAM_REPLACE must be true or false, not 'maybe'"),
+        ("CRDTSTREAM_REPLACE", "maybe", "the variable CRDTSTREAM_REPLACE must be true, false, or numbers of shards"),
+        ("CRDTSTREAM_BULK_TLS", "maybe", "the variable CRDTSTREAM_BULK_TLS must be true or false, not 'maybe'"),
         ("CRDTSTREAM_ALLOWED_REGIONS", "2 x", "must be a list of whole numbers"),
         ("CRDTSTREAM_WINDOW_BYTES", "1tb", "must be a whole number, or a size such as 64mb, not '1tb'"),
         ("CRDTSTREAM_PEER", "a:1", 'unknown variable "CRDTSTREAM_PEER": did you mean "CRDTSTREAM_PEERS"?'),
@@ -152,3 +153,31 @@ def test_a_file_is_read_again_under_the_same_flags(file: Path) -> None:
     file.write_text(HEAD + "port = 2\nbind = 'x'\n[limits]\nturn_ms_max = 10")
     again = sources.load()
     assert (again.port, again.bind, again.limits.turn_ms_max) == (3, "::1", 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "shards", "replaces"),
+    [
+        ("1", "1", True),
+        ("0", "1", False),
+        ("yes", "1", True),
+        ("1", "2", "1"),
+        ("0", "2", "0"),
+        ("0-1", "2", "0-1"),
+        ("on", "2", True),
+    ],
+)
+def test_a_number_is_a_switch_in_a_region_of_one_shard(text: str, shards: str, replaces: object) -> None:
+    flags = values_of_flags({"name": "east", "region": "1", "cluster": "c", "shards": shards, "bulk_port": None})
+    assert load_config(None, flags, {"CRDTSTREAM_REPLACE": text}).replace == replaces
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"), [("replace = true", True), ('replace = "0-1"', "0-1"), ("replace = false", False)]
+)
+def test_a_file_names_shards_as_a_text(file: Path, line: str, expected: object) -> None:
+    file.write_text(f'name = "east"\nregion = 1\ncluster = "c"\nshards = 2\n{line}\n')
+    assert load_config(file, {}).replace == expected
+    file.write_text('name = "east"\nregion = 1\ncluster = "c"\nshards = 2\nreplace = 1\n')
+    with pytest.raises(ConfigError, match="replace must be true, false, or numbers of shards as a text, as 0-1, not 1"):
+        load_config(file, {})

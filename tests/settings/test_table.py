@@ -68,6 +68,8 @@ def test_the_name_of_a_limit_contains_its_unit(field: str, unit: str) -> None:
         ("memory_bytes_max", "1k", 1000),
         ("replace", "ON", True),
         ("replace", "false", False),
+        ("replace", "0-1", "0-1"),
+        ("replace", "1", "1"),
         ("peers", "", ()),
         ("peers", " a:1,b:2  c:3 ", ("a:1", "b:2", "c:3")),
         ("allowed_regions", "2 3", (2, 3)),
@@ -78,7 +80,9 @@ def test_texts_are_read_by_the_kind_of_the_setting(field: str, text: str, value:
     assert KNOWN[field].parse(text, "it") == value
 
 
-@pytest.mark.parametrize(("field", "text"), [("port", "64mb"), ("port", "1.0"), ("replace", ""), ("port", "٣")])
+@pytest.mark.parametrize(
+    ("field", "text"), [("port", "64mb"), ("port", "1.0"), ("replace", ""), ("replace", "one"), ("port", "٣")]
+)
 def test_other_texts_are_refused(field: str, text: str) -> None:
     with pytest.raises(ConfigError, match=r"^it must be .*, not "):
         KNOWN[field].parse(text, "it")

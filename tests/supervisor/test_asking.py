@@ -54,7 +54,10 @@ async def test_shards_that_run_elsewhere_are_not_founded(config: Config, other: 
     told = third or f"127.0.0.1:{config.replication_port + 1}"
     with pytest.raises(ConfigError, match=f"shard 3 runs at {told} already, as 127.0.0.1:.* says, and .* has no"):
         await require_unfounded(config)
-    await require_unfounded(replace(config, replace=True))
+    for taken in (True, "3", "2-3"):
+        await require_unfounded(replace(config, replace=taken))
+    with pytest.raises(ConfigError, match=f"shard 3 runs at {told} already"):
+        await require_unfounded(replace(config, replace="2"))
     await require_unfounded(replace(config, shard="2", announce=("0-1=127.0.0.1:7000", "3=127.0.0.3:7000")))
     with closing(RealDisk(config.data)) as disk:
         found_or_follow(config, disk)
@@ -74,6 +77,8 @@ async def test_what_a_map_that_has_changed_places_here_is_not_founded(config: Co
     other.addresses, other.epoch = ["", "", "b.example.net:18", "b.example.net:19"], 2
     with pytest.raises(ConfigError, match=r"shards 2-3 are .* in the map of 127.0.0.1:.* mount the volume"):
         await require_unfounded(config)
+    with pytest.raises(ConfigError, match=r"shards 2 are .* in the map of"):
+        await require_unfounded(replace(config, replace="3"))
     await require_unfounded(replace(config, replace=True))
 
 

@@ -20,7 +20,7 @@ SLEEP = "import time; time.sleep(600)"
 
 
 def shard_of(program: str, changed: Callable[[], None] = lambda: None) -> ShardProcess:
-    return ShardProcess(3, [sys.executable, "-c", program], dict(os.environ), changed)
+    return ShardProcess(3, [sys.executable, "-c", program], lambda: os.environ, changed)
 
 
 async def reached(condition: Callable[[], bool]) -> None:

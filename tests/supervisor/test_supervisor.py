@@ -21,7 +21,7 @@ from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.runtime.shard_place import DIRECTORY_REFUSED
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import of_shard
-from crdtstream.settings.table import SHARD_PROCESS, SUPERVISOR
+from crdtstream.settings.table import SHARD_PROCESS, SHARD_REPLACES, SUPERVISOR
 from crdtstream.supervisor.shard import USAGE_ERROR
 from crdtstream.supervisor.supervisor import FAILURE, Supervisor, own_command
 
@@ -178,6 +178,29 @@ async def test_only_those_of_this_machine_run_and_know_their_number(config: Conf
     running = asyncio.create_task(Supervisor(some, lambda: some, command(tmp_path, program)).run())
     assert await end(running) == 0
     assert signals(tmp_path) == [f"1 {os.getpid()}"]
+
+
+@pytest.mark.parametrize(("taken", "numbers"), [("1", ["1"]), (True, ["0", "1"])])
+async def test_a_shard_takes_over_until_it_serves(
+    config: Config, tmp_path: Path, taken: bool | str, numbers: list[str]
+) -> None:
+    """Each fails at its first start, serves at the second one, and is killed."""
+    some = replace(config, replace=taken)
+    program = (
+        f"starts = sys.argv[1] + number\nopen(starts, 'a').write(os.environ.get({SHARD_REPLACES!r}, 'no') + ' ')\n"
+        "if len(open(starts).read().split()) == 1: sys.exit(1)\n"
+        "if len(open(starts).read().split()) == 2: tell('READY=1'); os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"{SERVE}"
+    )
+    supervisor = Supervisor(some, lambda: some, command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    told = [tmp_path / f"signals{number}" for number in "01"]
+    await reached(lambda: all(each.exists() and len(each.read_text().split()) == 3 for each in told))
+    assert [each.read_text().split() for each in told] == [
+        ["yes", "yes", "no"] if number in numbers else ["no", "no", "no"] for number in "01"
+    ]
+    supervisor.stop()
+    assert await end(running) == 0
 
 
 async def test_a_shard_comes_and_one_leaves_at_a_reload(config: Config, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def make_hello(
         direct_slots=direct_origins,
         births=birth_rows(birth),
         predecessors=birth.predecessors(),
-        replaces=config.replace,
+        replaces=bool(config.replace),
         bounds=own_bounds(config.limits),
     )
 
