@@ -58,7 +58,7 @@ class ShardProcess:
         self.is_down = False
         self._has_left = False
         # It moves to another machine.
-        self.leaves = False
+        self.moves = False
         # Its process has handed its directory over, and ends for that.
         self._has_moved = False
 
@@ -72,7 +72,7 @@ class ShardProcess:
         while not self._stopping.is_set():
             began_s = asyncio.get_running_loop().time()
             await self._run_once()
-            if self._stopping.is_set() or (self.leaves and self.code in (0, USAGE_ERROR)):
+            if self._stopping.is_set() or (self.moves and self.code in (0, USAGE_ERROR)):
                 return
             if self.code == 0 and self._has_left:
                 await self._stay_away()
@@ -136,7 +136,7 @@ class ShardProcess:
 
     def follow(self, is_here: bool) -> None:
         """The shard is to run here, or elsewhere; its process reads that in the map."""
-        self.leaves = not is_here
+        self.moves = not is_here
 
     def reload(self) -> None:
         """Have it read its settings again, as soon as it can, and start it if it was stopped or has failed."""

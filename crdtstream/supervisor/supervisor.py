@@ -122,7 +122,7 @@ class Supervisor:
 
     def _forget_moved(self) -> None:
         for shard, task in list(self._tasks.items()):
-            if shard.leaves and not self._stopping and task.done():
+            if shard.moves and not self._stopping and task.done():
                 self._shards.remove(shard)
                 del self._tasks[shard]
                 task.result()
@@ -154,7 +154,7 @@ class Supervisor:
         if self._unheard:
             asyncio.get_running_loop().call_soon(self._pass_on)
         self._replaced -= {shard.number for shard in self._shards if not shard.status}
-        waiting = [shard for shard in self._shards if shard.status and not shard.leaves]
+        waiting = [shard for shard in self._shards if shard.status and not shard.moves]
         if not waiting and not self._served:
             self._served = True
             logger.info("shards-serving", shards=len(self._shards))

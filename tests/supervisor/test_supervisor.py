@@ -203,8 +203,8 @@ async def test_a_shard_takes_over_until_it_serves(
     assert await end(running) == 0
 
 
-async def test_a_shard_comes_and_one_leaves_at_a_reload(config: Config, tmp_path: Path) -> None:
-    """The process of the one that leaves ends when it has told its clients."""
+async def test_a_shard_comes_and_one_moves_at_a_reload(config: Config, tmp_path: Path) -> None:
+    """The process of the one that moves ends when it has told its clients."""
     settings = [replace(config, shard="0", announce=("1=b:7000",))]
     program = f"if number == '0': signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\nhear(1, 0)\n{SERVE}"
     supervisor = Supervisor(settings[0], lambda: settings[0], command(tmp_path, program))
