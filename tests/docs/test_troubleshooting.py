@@ -24,6 +24,8 @@ UNSHOWN = {
     "entry … or its counter is not above the tree's last, …": "a fault of the program: `screening` was to find it",
     "salt … is outside 1..…": "a fault of the program",
     "line …: the demo has no step …": "a fault in a story of the demo, found by tests",
+    "line …: the demo names no shard: clients find that of a key, and a step concerns all": "the same",
+    "…: its regions have … shards: give --shards …": "the same",
     "it is not UTF-8": "part of the text about a password file",
     "stream pool": "part of the text `Unknown … ….`",
     "unknown group": "a code between regions; the text is beside it",
