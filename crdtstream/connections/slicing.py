@@ -5,6 +5,8 @@ of each. Of those that hold memory (`Work.is_alone`) one is under way at a time,
 others begin behind it, in the order of their arrival. A work that no client waits for any more is abandoned. Inside
 EXEC, where nothing may wait, a work is done in one piece.
 
+No work changes anything before its end, so all of them can be cut short when a region cannot wait for them.
+
 A slice that needs spilled blocks has changed nothing. Its work keeps its place until they were read, and others go on.
 """
 
@@ -80,6 +82,14 @@ def holder(context: Context) -> Work | None:
         if isinstance(waiter, WorkWaiter) and waiter.work.is_alone() and waiter.work.has_begun():
             return waiter.work
     return None
+
+
+def cut_short(context: Context) -> None:
+    """Let go of all works that are not done. Their clients wait on, until they are answered otherwise."""
+    for work in context.works:
+        work.release()
+        context.deferred_work.forget(work)
+    context.works = []
 
 
 def unblocked_works(context: Context) -> list[Work]:

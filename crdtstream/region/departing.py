@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.connections.shards import ShardMap
+from crdtstream.connections.slicing import cut_short
 from crdtstream.region.node import Node, Ready
 from crdtstream.status.availability import PAUSED_ALL
 
@@ -19,9 +20,12 @@ NEVER_MS: Final = 1 << 61
 
 
 def hold_clients(node: Node) -> None:
-    """Keep all requests back until `depart`; `node.draining` knows what peers still lack."""
+    """Keep all requests back until `depart`, and cut those short that take several turns; `node.draining` knows what
+    peers still lack.
+    """
     node.draining.aim()
     node.context.pause.begin(NEVER_MS, PAUSED_ALL, node.context.now_ms)
+    cut_short(node.context)
 
 
 def depart(node: Node, shard_map: ShardMap, text: str) -> None:

@@ -18,7 +18,6 @@ from collections.abc import Callable
 
 import structlog
 
-from crdtstream.connections.slicing import unblocked_works
 from crdtstream.region.departing import hold_clients
 from crdtstream.region.node import Node
 from crdtstream.runtime.saver import Saver
@@ -53,14 +52,12 @@ class Stopping:
         self._end()
 
     async def prepare_move(self) -> None:
-        """The same for a shard that moves, whose clients are held and not refused."""
+        """The same for a shard that moves, whose clients are held and not refused. They wait from then on, so a command
+        that takes several turns is cut short: its client asks again at the new place.
+        """
         if self._pays():
             await self._save()
         hold_clients(self._node)
-        # One behind a work whose client is held never begins.
-        while unblocked_works(self._node.context):
-            self._schedule()
-            await asyncio.sleep(LOOK_S)
         if self._node.limits.stop_handover_ms_max and self._node.draining.linked_lack():
             await self._hand_over()
 

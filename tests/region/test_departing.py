@@ -163,9 +163,22 @@ def begin_to_restore(clients: tuple[int, ...] = (CLIENT,)) -> Node:
 
 def test_what_takes_several_turns_and_names_a_key_is_redirected() -> None:
     node = begin_to_restore()
+    assert node.context.works
     hold_clients(node)
-    assert node.context.works and move(node) == {CLIENT: MOVED}
+    assert not node.context.works and not node.is_behind() and replies_of(node) == {}
+    assert move(node) == {CLIENT: MOVED}
     assert node.replica.keyspace.find((0, b"a")) is None
+
+
+def test_what_takes_several_turns_and_names_no_key_is_cut_short() -> None:
+    """Its client learns that it got no reply, and may ask again."""
+    node = shard()
+    request(node, b"CONFIG SET digest-entries-max 1", *[b"XADD a * f v"] * 3)
+    replies_of(node)
+    request(node, b"CRDT.DIGEST")
+    assert node.context.works
+    hold_clients(node)
+    assert move(node) == {CLIENT: f"-{UNBLOCKED}\r\n".encode()}
 
 
 def test_listeners_are_closed_and_others_may_look_at_the_map() -> None:
