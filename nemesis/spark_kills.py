@@ -238,6 +238,8 @@ def strike(one: Job, turn: str, sink: RegionProcess, chance: random.Random, log:
         until(lambda: len(one.numbers("commits")) > commits, lambda: f"a commit; {tail(log)}", BATCH_DEADLINE_S)
     else:
         time.sleep(chance.uniform(0, MOMENT_S_MAX))
+    # A kill of a query that has ended would hit nothing.
+    assert not one.ended(), f"the query ended before its kill: take more rows; {tail(log)}"
     return began
 
 

@@ -4,7 +4,8 @@ otherwise it exits with 1.
 
 Kills rotate: everything at a random moment; everything between the files of a batch and their commit; everything once a
 commit is made, after which the whole checkpoint is removed, or only the query's record of the batch; the JVM alone; the
-driver alone; one worker. A job that has survived a kill goes on; one that has ended is started again.
+driver alone; one worker. A job that has survived a kill goes on; one that has ended is started again. A kill that finds
+no living process is none: only those that hit one are counted.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ MOMENT, STAGED, CHECKPOINT, COMMIT, JVM, DRIVER, WORKER = (
 )
 TURNS: Final = (STAGED, CHECKPOINT, JVM, WORKER, MOMENT, COMMIT, DRIVER)
 FAILURE: Final = 1
+# States of processes in /proc: zombie, dead.
+ENDED: Final = ("Z", "X")
+MISSED_MAX: Final = 20
 
 progress = Console(stderr=True)
 Rows = Counter[tuple[str, str]]
@@ -63,6 +67,7 @@ class TableOutcome:
     missing: int = 0
     unknown: int = 0
     kills: dict[str, int] = field(default_factory=dict)
+    missed: int = 0
     with_files_and_no_commit: int = 0
     commits: int = 0
     files_of_no_commit: int = 0
@@ -112,13 +117,13 @@ class ArchiveJob:
 
         self.directory = directory
         self.table = table_of(kind, str(directory))
-        self._log = log
+        self.log = log
         self._words = ["spark", "archive", str(directory), "--table", kind, "--endpoints", endpoints]
         self._words += ["--streams-pattern", "orders:*"]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *more: str) -> None:
-        with self._log.open("ab") as output:
+        with self.log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "crdtstream", *self._words, *more],
                 stdin=subprocess.DEVNULL,
@@ -142,23 +147,22 @@ class ArchiveJob:
         """Archive what is left, and end."""
         self.kill()
         self.start()
-        until(self.ended, lambda: f"the job ends; {tail(self._log)}", DEADLINE_S)
-        assert self._process is not None and self._process.returncode == 0, f"the job failed: {tail(self._log)}"
+        until(self.ended, lambda: f"the job ends; {tail(self.log)}", DEADLINE_S)
+        assert self._process is not None and self._process.returncode == 0, f"the job failed: {tail(self.log)}"
 
     def pids(self, part: str = "") -> list[int]:
         """The processes of the session whose command line has this text."""
         leader = self._process.pid if self._process is not None else 0
         return [pid for pid in session_of(leader) if leader and part in command_of(pid)]
 
-    def kill(self, pids: list[int] | None = None) -> None:
-        """Kill these processes, or all."""
-        for pid in self.pids() if pids is None else pids:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        if pids is None and self._process is not None:
-            self._process.wait()
+    def kill(self, pids: list[int] | None = None) -> bool:
+        """Kill these processes, or all; return whether one of them was alive: of all, whether the driver was."""
+        chosen = self.pids() if pids is None else pids
+        living = killed(chosen)
+        if pids is not None or self._process is None:
+            return bool(living)
+        self._process.wait()
+        return self._process.pid in living
 
     def driver(self) -> list[int]:
         return [] if self._process is None else [self._process.pid]
@@ -180,7 +184,27 @@ class ArchiveJob:
             self.run_again()
             return counted() > count
 
-        until(more, lambda: f"more {what}; {tail(self._log)}", DEADLINE_S)
+        until(more, lambda: f"more {what}; {tail(self.log)}", DEADLINE_S)
+
+
+def killed(pids: list[int]) -> set[int]:
+    """Kill these processes; return those that were alive. One that has ended and was not waited for is not."""
+    living = set()
+    for pid in pids:
+        if is_alive(pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            living.add(pid)
+    return living
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ENDED
+    except OSError:
+        return False
 
 
 def command_of(pid: int) -> str:
@@ -190,25 +214,27 @@ def command_of(pid: int) -> str:
         return ""
 
 
-def strike(job: ArchiveJob, turn: str, chance: random.Random) -> bool:
-    """Wait for the moment of the kill, and kill. The job has committed since the last one. Return whether files were
-    there whose commit was not.
-    """
+@dataclass(frozen=True)
+class Strike:
+    """What a kill met: whether a process that was alive, and whether files were there whose commit was not."""
+
+    hit: bool
+    with_files_and_no_commit: bool = False
+
+
+def strike(job: ArchiveJob, turn: str, chance: random.Random) -> Strike:
+    """Wait for the moment of the kill, and kill. The job has committed since the last one."""
     job.await_more("commits", job.commits())
     commits, files = job.commits(), job.staged()
     if turn == STAGED:
         job.await_more("files", files)
     elif turn not in (CHECKPOINT, COMMIT):
         time.sleep(chance.uniform(0, MOMENT_S_MAX))
-    parts = {JVM: "java", WORKER: "pyspark.daemon"}
-    if turn in parts:
-        job.kill(job.pids(parts[turn])[-1:])
-    elif turn == DRIVER:
-        job.kill(job.driver())
-    else:
-        job.kill()
+    targets = {JVM: job.pids("java")[-1:], WORKER: job.pids("pyspark.daemon")[-1:], DRIVER: job.driver()}
+    if not job.kill(targets.get(turn)):
+        return Strike(hit=False)
     lose(job.directory / "_checkpoint", turn)
-    return job.staged() > files and job.commits() == commits
+    return Strike(True, job.staged() > files and job.commits() == commits)
 
 
 def lose(checkpoint: Path, turn: str) -> None:
@@ -262,9 +288,14 @@ def run(directory: Path, kind: str, kills: int, seed: int) -> TableOutcome:
 
 
 def under_kills(job: ArchiveJob, kills: int, chance: random.Random, outcome: TableOutcome) -> None:
-    for number in range(kills):
+    while (number := sum(outcome.kills.values())) < kills:
         turn = TURNS[number % len(TURNS)]
-        outcome.with_files_and_no_commit += strike(job, turn, chance)
+        done = strike(job, turn, chance)
+        if not done.hit:
+            outcome.missed += 1
+            assert outcome.missed < MISSED_MAX, f"no {turn} to be killed; {tail(job.log)}"
+            continue
+        outcome.with_files_and_no_commit += done.with_files_and_no_commit
         outcome.kills[turn] += 1
         progress.print(f"kill {number + 1} of {kills}: {turn}; {job.commits()} commits")
 

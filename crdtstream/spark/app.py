@@ -7,15 +7,36 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from prometheus_client.registry import Collector
 
+from crdtstream.spark import metrics
+from crdtstream.spark.arguments import (
+    AsCsv,
+    AsJson,
+    Catalog,
+    Endpoints,
+    Extra,
+    KeepRemoved,
+    Master,
+    MetricsPort,
+    Pattern,
+    StoreOption,
+    StreamsOption,
+    moment,
+    options_of,
+    pairs_of,
+)
+from crdtstream.spark.bars import JobBar, job_bar, tasks_bar
 from crdtstream.spark.jobs.defaults import BATCH_BYTES, ROUNDS, SETTLE_S
+from crdtstream.spark.metrics import WriteMetrics
 from crdtstream.spark.output import (
     console_of,
     screen_beside,
@@ -33,8 +54,9 @@ from crdtstream.spark.shipping import write_zip
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from crdtstream.spark.jobs.archive import Archive
+    from crdtstream.spark.jobs.archive import Archive, Archived
     from crdtstream.spark.jobs.backfill import Backfilled
+    from crdtstream.spark.jobs.replay import Replayed
     from crdtstream.spark.jobs.table_archive import TableArchive
     from crdtstream.spark.tables.commits import Published
     from crdtstream.spark.tables.entry_table import EntryTable
@@ -54,30 +76,6 @@ class TableFormat(StrEnum):
 DIVERGED = 1
 USAGE_ERROR = 2
 FAILED = 3
-
-Master = Annotated[str, typer.Option(help="Spark's master; spark-submit sets its own.", show_default="local[2,4]")]
-Endpoints = Annotated[str, typer.Option(help="HOST:PORT of the bulk port of each region, separated by commas.")]
-StreamsOption = Annotated[str, typer.Option(help="Streams by name, separated by commas.")]
-Pattern = Annotated[str, typer.Option(help="Streams by pattern, as in KEYS.")]
-AsCsv = Annotated[str, typer.Option("--csv", help="All rows as CSV into this file; - is standard output.")]
-AsJson = Annotated[str, typer.Option("--json", help="Everything as JSON into this file; - is standard output.")]
-Catalog = Annotated[
-    str, typer.Option(help="Of an Iceberg table: a catalogue of pyiceberg's settings, instead of a file at the table.")
-]
-StoreOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--store-option", help="Of a table in an object store: NAME=VALUE such as AWS_REGION=...; may be repeated."
-    ),
-]
-KeepRemoved = Annotated[
-    bool, typer.Option(help="A table keeps what is removed from the streams; otherwise the job deletes it at its end.")
-]
-MetricsPort = Annotated[
-    int, typer.Option(help="Prometheus metrics of the query on this port of loopback; 0 for none.", min=0, max=65535)
-]
-Extra = Annotated[list[str] | None, typer.Option("--option", help="Data source option NAME=VALUE; may be repeated.")]
-
 
 # The errors worded by this package, which Spark wraps in a text of its own.
 WORDED = re.compile(
@@ -167,27 +165,46 @@ def archive(
 
     options = options_of(endpoints, streams, streams_pattern, option)
     spark = start_session("crdtstream archive", master)
-    job = archive_of(spark, options, directory, table, keep_removed, catalog, store_option)
-    if metrics_port:
-        serve_metrics(spark, options, metrics_port)
-    query = job.start(interval_s if continuous else None)
-    try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
-    print_summary(job.finish(), Archived)
+    with job_bar(console, "archiving") as bar, monitored(spark, options, metrics_port):
+        job = archive_of(spark, options, directory, table, keep_removed, catalog, store_option)
+        total = job.unread() if console.is_terminal and not continuous else None
+        job.progress = partial(show_batch, bar, job.result, total)
+        query = job.start(interval_s if continuous else None)
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
+        done = job.finish()
+    print_summary(done, Archived)
 
 
-def serve_metrics(spark: SparkSession, options: Mapping[str, str], port: int) -> None:
-    """Serve the figures of the only query of this session."""
+def show_batch(bar: JobBar, so_far: Archived, total: int | None, batch: int, published: Published) -> None:
+    bar.show(f"batch {batch}: {published.rows:,} rows, {published.files} files, {published.size_bytes:,} bytes")
+    bar.count(so_far.rows, None if total is None else max(total, so_far.rows))
+
+
+@contextmanager
+def monitored(spark: SparkSession, options: Mapping[str, str], port: int) -> Iterator[None]:
+    """Serve the figures of the only query of this session, if a port is given."""
     from crdtstream.spark.monitor import QueryMonitor
 
+    if not port:
+        yield
+        return
     monitor = QueryMonitor(options)
+    serve_metrics(monitor, port)
+    spark.streams.addListener(monitor)
     try:
-        monitor.serve(port)
+        yield
+    finally:
+        spark.streams.removeListener(monitor)
+
+
+def serve_metrics(collector: Collector, port: int) -> None:
+    try:
+        metrics.serve(collector, port)
     except OSError as error:
         fail(f"port {port} for metrics cannot be opened: {error.strerror}. Give another --metrics-port", USAGE_ERROR)
-    spark.streams.addListener(monitor)
 
 
 def archive_of(
@@ -204,14 +221,10 @@ def archive_of(
         from crdtstream.spark.tables.opening import table_of
 
         made = table_of(table.value, directory, pairs_of("--store-option", store_option), catalog)
-        return TableArchive(spark, options, made, print_batch, keep_removed)
+        return TableArchive(spark, options, made, keep_removed=keep_removed)
     from crdtstream.spark.jobs.archive import Archive
 
-    return Archive(spark, options, directory, progress=print_batch)
-
-
-def print_batch(batch: int, published: Published) -> None:
-    console.print(f"batch {batch}: {published.rows:,} rows, {published.files} files, {published.size_bytes:,} bytes")
+    return Archive(spark, options, directory)
 
 
 @app.command()
@@ -248,7 +261,9 @@ def audit(
             master,
         )
     screen = screen_beside(as_csv, as_json)
-    done = run_audit(start_session("crdtstream audit", master), options, rounds, settle_s, screen.print)
+    spark = start_session("crdtstream audit", master)
+    with tasks_bar(screen, "comparing", spark) as bar:
+        done = run_audit(spark, options, rounds, settle_s, bar.show)
     write_audit(done, as_csv, as_json)
     screen.print(table_of_divergences(done))
     screen.print(
@@ -264,7 +279,9 @@ def compare_table(
     from crdtstream.spark.jobs.table_audit import audit_table
 
     screen = screen_beside(as_csv, as_json)
-    done = audit_table(start_session("crdtstream audit", master), options, archive, keep_removed)
+    spark = start_session("crdtstream audit", master)
+    with tasks_bar(screen, f"comparing {archive.uri} with the regions", spark):
+        done = audit_table(spark, options, archive, keep_removed)
     write_table_audit(done, as_csv, as_json)
     screen.print(table_of_differences(done))
     screen.print(
@@ -296,6 +313,7 @@ def backfill(
     force: Annotated[
         bool, typer.Option("--force", help="With --as-of: also into the cluster that was archived.")
     ] = False,
+    metrics_port: MetricsPort = 0,
     option: Extra = None,
     master: Master = MASTER,
 ) -> None:
@@ -306,34 +324,42 @@ def backfill(
     options = options_of(endpoints, option=option) | ({"stream": stream} if stream else {})
     if as_of:
         archive = table_at(directory, pairs_of("--store-option", store_option), catalog)
-        print_summary(backfill_table(archive, as_of, force, options, master), Backfilled)
+        print_summary(backfill_table(archive, as_of, force, options, metrics_port, master), Backfilled)
         return
     if not checkpoint:
         fail("--checkpoint is missing: name a directory that records which files are loaded", USAGE_ERROR)
-    job = Backfill(
-        start_session("crdtstream backfill", master),
-        directory,
-        file_format,
-        options,
-        checkpoint,
-        rows_per_s,
-        batch_bytes,
-        lambda done: console.print(f"{done.rows:,} rows in {done.batches} batches"),
-    )
-    print_summary(job.run(), Backfilled)
+    spark = start_session("crdtstream backfill", master)
+    with job_bar(console, f"loading {directory}") as bar:
+        shown = partial(show_backfilled, bar, write_metrics("backfill", metrics_port))
+        job = Backfill(spark, directory, file_format, options, checkpoint, rows_per_s, batch_bytes, shown)
+        done = job.run()
+    print_summary(done, Backfilled)
 
 
-def backfill_table(archive: EntryTable, as_of: str, force: bool, options: Mapping[str, str], master: str) -> Backfilled:
+def backfill_table(
+    archive: EntryTable, as_of: str, force: bool, options: Mapping[str, str], metrics_port: int, master: str
+) -> Backfilled:
     from crdtstream.spark.jobs.table_backfill import load_table
 
-    return load_table(
-        start_session("crdtstream backfill", master),
-        archive,
-        as_of,
-        options,
-        progress=lambda done: console.print(f"{done.rows:,} rows in {done.batches} batches"),
-        force=force,
-    )
+    spark = start_session("crdtstream backfill", master)
+    with job_bar(console, f"loading {archive.uri}") as bar:
+        shown = partial(show_backfilled, bar, write_metrics("backfill", metrics_port))
+        return load_table(spark, archive, as_of, options, progress=shown, force=force)
+
+
+def write_metrics(query: str, port: int) -> WriteMetrics:
+    """The figures of a job that writes to streams, served if a port is given."""
+    figures = WriteMetrics(query)
+    if port:
+        serve_metrics(figures, port)
+    return figures
+
+
+def show_backfilled(bar: JobBar, figures: WriteMetrics, done: Backfilled, total: int | None = None) -> None:
+    left_out = f", {done.skipped:,} of them published before" if done.skipped else ""
+    bar.show(f"{done.rows:,} rows in {done.batches} batches{left_out}")
+    bar.count(done.rows, total)
+    figures.set(done.batches, done.rows - done.skipped, done.skipped)
 
 
 @app.command()
@@ -351,27 +377,31 @@ def replay(
     force: Annotated[
         bool, typer.Option("--force", help="Also into the cluster that was archived, which gets the entries twice.")
     ] = False,
+    catalog: Catalog = "",
+    store_option: StoreOption = None,
+    metrics_port: MetricsPort = 0,
     option: Extra = None,
     master: Master = MASTER,
 ) -> None:
     """Write a part of an archive back into streams of a test cluster, at the original speed or another."""
     from crdtstream.spark.jobs.replay import Chosen, Replayed
     from crdtstream.spark.jobs.replay import replay as run_replay
+    from crdtstream.spark.tables.opening import archive_at
 
     chosen = Chosen(tuple(name for name in streams.split(",") if name), moment("begins", begins), moment("ends", ends))
+    source = archive_at(directory, pairs_of("--store-option", store_option), catalog)
+    options = options_of(endpoints, option=option)
     spark = start_session("crdtstream replay", master)
-    done = run_replay(
-        spark,
-        directory,
-        options_of(endpoints, option=option),
-        chosen,
-        speed,
-        into,
-        keep_ids,
-        lambda done: console.print(f"{done.rows:,} rows in {done.windows} windows"),
-        force,
-    )
+    with job_bar(console, f"replaying {directory}") as bar:
+        shown = partial(show_replayed, bar, write_metrics("replay", metrics_port))
+        done = run_replay(spark, source, options, chosen, speed, into, keep_ids, shown, force)
     print_summary(done, Replayed)
+
+
+def show_replayed(bar: JobBar, figures: WriteMetrics, done: Replayed, total: int) -> None:
+    bar.show(f"{done.rows:,} rows in {done.windows} windows")
+    bar.count(done.rows, total)
+    figures.set(done.windows, done.rows)
 
 
 @app.command()
@@ -385,14 +415,20 @@ def report(
     ] = None,
     as_csv: AsCsv = "",
     as_json: AsJson = "",
+    catalog: Catalog = "",
+    store_option: StoreOption = None,
     master: Master = MASTER,
 ) -> None:
     """Show entries, bytes, lag and conflicts of an archive, by stream, origin and hour."""
     from crdtstream.spark.jobs.report import draw
     from crdtstream.spark.jobs.report import report as run_report
+    from crdtstream.spark.tables.opening import archive_at
 
-    rows = run_report(start_session("crdtstream report", master), directory)
-    screen_beside(as_csv, as_json).print(table_of_report(rows))
+    source = archive_at(directory, pairs_of("--store-option", store_option), catalog)
+    spark, screen = start_session("crdtstream report", master), screen_beside(as_csv, as_json)
+    with tasks_bar(screen, f"reading {directory}", spark):
+        rows = run_report(spark, source)
+    screen.print(table_of_report(rows))
     write_report(rows, as_csv, as_json)
     if chart:
         draw(rows, chart)
@@ -412,36 +448,6 @@ def package(
     except OSError as error:
         fail(f"{target} cannot be written: {error.strerror}")
     console.print(f"{target}: pass it to spark-submit --py-files", soft_wrap=True)
-
-
-# Arguments
-
-
-def options_of(endpoints: str, streams: str = "", pattern: str = "", option: list[str] | None = None) -> dict[str, str]:
-    """Return the options for the data source, which validates them itself."""
-    options = {"endpoints": endpoints, "streams": streams, "streamsPattern": pattern}
-    options |= pairs_of("--option", option)
-    return {name: value for name, value in options.items() if value}
-
-
-def pairs_of(parameter: str, given: list[str] | None) -> dict[str, str]:
-    pairs = {}
-    for each in given or []:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{each!r} has no value: write {parameter} NAME=VALUE")
-        pairs[name] = value
-    return pairs
-
-
-def moment(name: str, text: str) -> datetime | None:
-    if not text:
-        return None
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"{name} is {text!r}: write a time such as 2026-11-22T14:00") from None
-    return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 def print_summary(done: object, kind: type) -> None:

@@ -23,7 +23,6 @@ from crdtstream.spark.heads import LEDGERS, Head, Heads
 from crdtstream.spark.offsets import Positions, origin_text, shown, stream_bytes
 from crdtstream.spark.options import OptionError, Options
 from crdtstream.spark.plan import count_of
-from crdtstream.spark.tables.commits import UnreadableTable
 from crdtstream.spark.tables.files import TableFile, batches_of
 from crdtstream.spark.tables.opening import table_at
 
@@ -59,12 +58,7 @@ class PinnedTable:
     def __init__(self, options: Options, schema: Any) -> None:
         uri = options["archive"]
         archive = table_at(uri)
-        table = archive.table()
-        if table is None:
-            raise UnreadableTable(
-                f"there is no table at {uri}: name the directory that archive --table has written, or leave the"
-                " option archive out"
-            )
+        table = archive.latest()
         require_columns(uri, archive.columns(table), schema)
         self.vector = chosen(archive.through(table), options)
         streams = {shown(stream) for stream in self.vector}

@@ -19,19 +19,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from pyspark.sql import Column, DataFrame
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.listener import StreamingQueryListener
-from pyspark.sql.types import ArrayType
 
 from crdtstream.bulk import bulk_pb2
 from crdtstream.spark import heads as heads_of
-from crdtstream.spark import plan
-from crdtstream.spark.heads import LEDGERS, Heads
+from crdtstream.spark import metrics, plan
+from crdtstream.spark.field_bytes import field_bytes
+from crdtstream.spark.heads import Heads
+from crdtstream.spark.ledgers import LedgerWatch
+from crdtstream.spark.metrics import PUBLISHED, SKIPPED, counter
 from crdtstream.spark.offsets import Positions, from_json, origin_text, stream_bytes
-from crdtstream.spark.options import Options
+from crdtstream.spark.options import EARLIEST, LATEST, Options
 from crdtstream.spark.regions import BulkError
 from crdtstream.spark.sharded import ShardedClient, client_of
 
@@ -83,7 +85,7 @@ class QueryFigures:
         return f"batch {self.batch} of {self.query}: {self.rows:,} rows so far{source}; {self.waiting:,} wait{late}"
 
 
-class QueryMonitor(StreamingQueryListener):
+class QueryMonitor(StreamingQueryListener, Collector):
     """Asks after each batch of a query, selected by name or ID, or of each query if neither is given. `options` are
     those of the source; `sink` are those of a sink of this package that delivers exactly once.
     """
@@ -102,7 +104,7 @@ class QueryMonitor(StreamingQueryListener):
         self._query_id = query_id
         self._source = source
         self._sink = None if sink is None else Options(sink)
-        self._ledger: Positions = {}
+        self._ledger: LedgerWatch | None = None
         self.figures = QueryFigures()
 
     @property
@@ -111,15 +113,13 @@ class QueryMonitor(StreamingQueryListener):
 
     def serve(self, port: int, address: str = "127.0.0.1") -> None:
         """Answer `GET /metrics` until the process ends."""
-        registry = CollectorRegistry()
-        registry.register(self)
-        start_http_server(port, address, registry)
+        metrics.serve(self, port, address)
 
     # Spark's events
 
     def onQueryStarted(self, event: Any) -> None:
         if self._is_ours(event):
-            self._ledger = self._read_ledger(event)
+            self._ledger = self._watch(event)
 
     def onQueryProgress(self, event: Any) -> None:
         """An exception would silence the listener, and the next batch asks again."""
@@ -162,18 +162,20 @@ class QueryMonitor(StreamingQueryListener):
     # The sink
 
     def _published(self, progress: Any) -> tuple[int, int]:
-        """How many rows of a batch the sink has published and left out: its ledger changes with each batch that is
-        published, and with no other.
-        """
+        """How many rows of a batch the sink has published and left out."""
+        if self._ledger is None:
+            return 0, 0
         rows = max(0, progress.sink.numOutputRows)
-        before, self._ledger = self._ledger, self._read_ledger(progress)
-        return (0, rows) if before == self._ledger else (rows, 0)
+        return (rows, 0) if self._ledger.has_changed() else (0, rows)
 
-    def _read_ledger(self, event: Any) -> Positions:
+    def _watch(self, event: Any) -> LedgerWatch | None:
         if self._sink is None:
-            return {}
-        name = LEDGERS + (self._sink["txnAppId"] or str(event.id))
-        return heads_of.latest(heads_of.merge(client_of(self._sink).heads([name])))
+            return None
+        try:
+            return LedgerWatch(self._sink, self._sink["txnAppId"] or str(event.id))
+        except BulkError as error:
+            log.warning("the rows that the sink publishes are not counted in this run: %s", error)
+            return None
 
     # Prometheus
 
@@ -184,8 +186,8 @@ class QueryMonitor(StreamingQueryListener):
             ("batches", "Batches that the query has completed.", now.batches),
             ("rows", "Rows that the query has read.", now.rows),
             ("bytes", "Bytes of the fields that were read, if the query observes them.", now.size_bytes),
-            ("published_rows", "Rows that the sink has published.", now.published),
-            ("skipped_rows", "Rows that the sink has left out: they were published before.", now.skipped),
+            (*PUBLISHED, now.published),
+            (*SKIPPED, now.skipped),
         ):
             yield counter(name, meaning, now.query, value)
         yield by_origin("backlog_entries", "Entries that wait to be read.", now, lambda each: each.entries)
@@ -202,12 +204,6 @@ class QueryMonitor(StreamingQueryListener):
         for region in now.regions:
             regions.add_metric((now.query, region), 1)
         yield regions
-
-
-def counter(name: str, meaning: str, query: str, value: int) -> Metric:
-    family = CounterMetricFamily(f"crdtstream_spark_{name}", meaning, labels=("query",))
-    family.add_metric((query,), value)
-    return family
 
 
 def by_origin(name: str, meaning: str, figures: QueryFigures, value_of: Any) -> Metric:
@@ -279,21 +275,26 @@ def regions_of(client: ShardedClient, read: list[bulk_pb2.Interval]) -> tuple[st
     return tuple(dict.fromkeys(region.name or str(region.number) for region in regions))
 
 
+def unread(options: Mapping[str, str], start: Positions | None = None) -> int:
+    """How many entries a query with these options finds; from `startingOffsets` on, unless it begins elsewhere."""
+    parsed = Options(options)
+    client = client_of(parsed)
+    heads = heads_of.ask(client, parsed, start)
+    if start is None:
+        start = heads_of.resolve(heads, parsed["startingOffsets"] or LATEST, EARLIEST)
+        heads = heads_of.ask(client, parsed, start)
+    places = [(stream, origin, head) for stream, row in heads.items() for origin, head in row.items()]
+    return sum(
+        plan.waiting(heads, start, interval_of(stream, origin, start, head.head)) for stream, origin, head in places
+    )
+
+
 # What Spark counts itself
 
 
 def observed(rows: DataFrame) -> DataFrame:
     """Have Spark count rows and bytes of a query's source: `observedMetrics` of its progress has them, and its page."""
-    return rows.observe(OBSERVED, f.count("*").alias("rows"), f.sum(bytes_in(rows)).alias("bytes"))
-
-
-def bytes_in(rows: DataFrame) -> Column:
-    """The bytes of the fields of a row: of names and values, where they are an array."""
-    if not isinstance(rows.schema["fields"].dataType, ArrayType):
-        return f.octet_length(f.to_json(f.struct("fields")))
-    from crdtstream.spark.jobs.report import size
-
-    return size()
+    return rows.observe(OBSERVED, f.count("*").alias("rows"), f.sum(field_bytes(rows)).alias("bytes"))
 
 
 def observed_bytes(progress: Any) -> int:

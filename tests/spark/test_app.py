@@ -8,6 +8,7 @@ from contextlib import redirect_stderr
 from datetime import UTC, datetime, timedelta, timezone
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 
 from crdtstream.cli.app import app as main
 from crdtstream.spark import app as jobs
-from crdtstream.spark import output
+from crdtstream.spark import arguments, output
 from crdtstream.spark.jobs.audit import Audited, Divergence
 from crdtstream.spark.jobs.report import ReportRow
 from crdtstream.spark.options import OptionError
@@ -33,19 +34,19 @@ def text(shown: object) -> str:
 
 
 def test_options_are_handed_on() -> None:
-    options = jobs.options_of("a:1,b:2", pattern="x*", option=["passwordFile=/p=q", "database=1"])
+    options = arguments.options_of("a:1,b:2", pattern="x*", option=["passwordFile=/p=q", "database=1"])
     assert options == {"endpoints": "a:1,b:2", "streamsPattern": "x*", "passwordFile": "/p=q", "database": "1"}
     with pytest.raises(typer.BadParameter, match="'database' has no value: write --option NAME=VALUE"):
-        jobs.options_of("a:1", option=["database"])
+        arguments.options_of("a:1", option=["database"])
 
 
 def test_times_are_utc_unless_they_say_otherwise() -> None:
-    assert jobs.moment("begins", "") is None
-    assert jobs.moment("begins", "2026-11-22T14:00") == datetime(2026, 11, 22, 14, tzinfo=UTC)
+    assert arguments.moment("begins", "") is None
+    assert arguments.moment("begins", "2026-11-22T14:00") == datetime(2026, 11, 22, 14, tzinfo=UTC)
     there = timezone(timedelta(hours=2))
-    assert jobs.moment("ends", "2026-11-22T14:00+02:00") == datetime(2026, 11, 22, 14, tzinfo=there)
+    assert arguments.moment("ends", "2026-11-22T14:00+02:00") == datetime(2026, 11, 22, 14, tzinfo=there)
     with pytest.raises(typer.BadParameter, match="ends is 'noon': write a time such as"):
-        jobs.moment("ends", "noon")
+        arguments.moment("ends", "noon")
 
 
 def test_divergences_are_shown_by_region() -> None:
@@ -123,6 +124,27 @@ def test_data_on_standard_output_is_alone_there(
     assert json.loads(printed.out)[0]["stream"] == "s" and "1 entries" in printed.err
 
 
+@pytest.mark.parametrize(
+    ("command", "function"), [(["report"], "report.report"), (["replay", "--endpoints", "a:1"], "replay.replay")]
+)
+def test_a_table_is_opened_with_the_options_of_its_store(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: list[str], function: str
+) -> None:
+    pytest.importorskip("deltalake")
+    (tmp_path / "_delta_log").mkdir()
+    seen: list[Any] = []
+
+    def job(_spark: object, archive: object, *_arguments: object) -> list[object]:
+        seen.append(archive)
+        raise OptionError("seen")
+
+    monkeypatch.setattr(jobs, "start_session", lambda _name, _master: None)
+    monkeypatch.setattr(f"crdtstream.spark.jobs.{function}", job)
+    with pytest.raises(SystemExit):
+        jobs.main([command[0], str(tmp_path), *command[1:], "--store-option", "AWS_REGION=x"])
+    assert (seen[0].kind, seen[0].storage) == ("delta", {"AWS_REGION": "x"})
+
+
 def test_the_command_line_knows_the_jobs() -> None:
     shown = CliRunner().invoke(main, ["spark", "--help"])
     assert shown.exit_code == 0
@@ -157,7 +179,7 @@ def test_what_a_user_can_act_on_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -
 
 def test_metrics_on_a_port_in_use_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
-        jobs.serve_metrics(None, {"endpoints": "a:1"}, taken.getsockname()[1])
+        jobs.write_metrics("backfill", taken.getsockname()[1])
     assert ended.value.code == jobs.USAGE_ERROR
     assert (
         "for metrics cannot be opened: Address already in use. Give another --metrics-port" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-import urllib.request
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +16,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 from crdtstream.processes.ports import free_port
+from crdtstream.processes.region import RegionProcess
 from crdtstream.processes.waiting import until
 from crdtstream.spark.heads import LEDGERS
-from crdtstream.spark.monitor import AGES_ASKED, QueryMonitor, observed
+from crdtstream.spark.monitor import AGES_ASKED, QueryMonitor, observed, unread
 from tests.spark.fake_regions import START_MS, Regions
+from tests.spark.pages import metrics_at
 from tests.spark.support import FAST
 
 ORIGINS = "1.ab01", "2.ab02"
@@ -38,12 +40,6 @@ def progress(end: dict[str, dict[str, int]], rows: int = 0, batch: int = 0, name
             name=name, id=f"id-{name}", batchId=batch, sources=[source], sink=sink, observedMetrics={}
         )
     )
-
-
-def metrics_at(port: int) -> dict[str, float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
 def test_the_backlog_is_by_stream_and_origin_with_the_age_of_what_waits(regions: Regions) -> None:
@@ -93,6 +89,32 @@ def test_a_sink_whose_ledger_did_not_change_has_left_the_rows_out(regions: Regio
     assert not [each for each in monitor.figures.backlog if each.stream.startswith(LEDGERS)]
 
 
+def test_a_sink_that_is_not_watched_has_no_figures(regions: Regions) -> None:
+    monitor = QueryMonitor(given(regions))
+    monitor.onQueryStarted(SimpleNamespace(name="mine", id="id-mine"))
+    monitor.onQueryProgress(progress({}, rows=5))
+    assert (monitor.figures.published, monitor.figures.skipped) == (0, 0)
+
+
+def test_a_ledger_that_cannot_be_read_costs_the_figures_alone(
+    regions: Regions, caplog: pytest.LogCaptureFixture
+) -> None:
+    monitor = QueryMonitor(given(regions), sink=given(regions, txnAppId="loads"))
+    regions.stop()
+    with caplog.at_level(logging.WARNING):
+        monitor.onQueryStarted(SimpleNamespace(name="mine", id="id-mine"))
+    assert "the rows that the sink publishes are not counted in this run" in caplog.text
+
+
+def test_what_is_unread_is_counted_from_where_a_query_begins(regions: Regions) -> None:
+    regions[1].add("s", b"1", b"2", b"3")
+    regions[2].add("t", b"4")
+    regions.sync()
+    assert unread(given(regions)) == 0, "without startingOffsets a query begins with what comes"
+    assert unread(given(regions, startingOffsets="earliest")) == 4
+    assert unread(given(regions), {"s": {regions[1].origin: 2}}) == 2
+
+
 def test_regions_that_are_down_leave_the_figures_and_other_queries_do_not_count(
     regions: Regions, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -135,3 +157,32 @@ def test_a_query_in_spark_has_figures_and_metrics(spark: Any, regions: Regions, 
     assert found['crdtstream_spark_bytes_total{query="watched"}'] == monitor.figures.size_bytes > 0
     assert found[f'crdtstream_spark_backlog_entries{{origin="{ORIGINS[0]}",query="watched",stream="s"}}'] == 0
     assert found[f'crdtstream_spark_region{{query="watched",region="{monitor.figures.regions[0]}"}}'] == 1
+
+
+def test_the_figures_of_a_sink_are_those_of_its_ledger(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    regions[1].add("s", b"1", b"2", b"3")
+    regions.sync()
+    options = given(regions, startingOffsets="earliest")
+    with RegionProcess(9, tmp_path, bulk=True) as region:
+        region.start()
+        region.await_serving()
+        sink = {"endpoints": region.bulk_address, "stream": "copy"}
+
+        def run() -> QueryMonitor:
+            monitor = QueryMonitor(options, query_name="copies", sink=sink)
+            rows = spark.readStream.format("crdtstream").options(**options).load().select("fields")
+            writer = rows.writeStream.format("crdtstream").options(**sink).queryName("copies")
+            with watched(spark, monitor):
+                writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
+                until(lambda: monitor.figures.batches and not spark.streams.active, lambda: str(monitor.figures), 120)
+            return monitor
+
+        first = run()
+        shutil.rmtree(tmp_path / "state" / "commits")
+        (tmp_path / "state" / "commits").mkdir()
+        regions[1].add("s", b"4")
+        second = run()
+        until(lambda: second.figures.batches == 2, lambda: str(second.figures))
+        assert region.ask("XLEN", "copy") == 4
+    assert (first.figures.published, first.figures.skipped) == (3, 0)
+    assert (second.figures.published, second.figures.skipped) == (1, 3)

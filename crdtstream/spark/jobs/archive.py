@@ -11,7 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming.query import StreamingQuery
 
+from crdtstream.spark.ack import NoCommit, committed
 from crdtstream.spark.jobs.dataset import Dataset
+from crdtstream.spark.monitor import observed, unread
 from crdtstream.spark.options import OptionError
 from crdtstream.spark.tables.commits import Published
 
@@ -56,7 +58,7 @@ Progress = Callable[[int, Published], None]
 
 
 def entries_of(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """What a query archives; raises OptionError if a payload has a column that archives add."""
+    """What a query archives, with its bytes counted; raises OptionError if a payload has a column that archives add."""
     rows = spark.readStream.format("crdtstream").options(**options).load()
     added = [name for name in rows.columns if name.lower() in ADDED]
     if added:
@@ -64,7 +66,7 @@ def entries_of(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
             f"an archive has a column {added[0]} of its own: put the payload into one column with payloadColumn, or"
             " rename it"
         )
-    return rows
+    return observed(rows)
 
 
 class Archive:
@@ -82,7 +84,7 @@ class Archive:
         self._options = {"startingOffsets": "earliest", **options}
         self._dataset = Dataset(directory)
         self._merging = merging or Merging()
-        self._progress = progress
+        self.progress = progress
         self._began_s = time.monotonic()
         self.result = Archived()
 
@@ -97,6 +99,14 @@ class Archive:
         if interval_s is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{interval_s} seconds").start()
+
+    def unread(self) -> int:
+        """How many entries a run finds."""
+        try:
+            start = committed(self._checkpoint())
+        except NoCommit:
+            start = None
+        return unread(self._options, start)
 
     def finish(self) -> Archived:
         """Merge small files after the query has ended; return the result."""
@@ -136,8 +146,8 @@ class Archive:
 
     def _count(self, batch: int, published: Published) -> None:
         self.result.add(published)
-        if self._progress is not None:
-            self._progress(batch, published)
+        if self.progress is not None:
+            self.progress(batch, published)
 
     def _merge(self, query: str) -> None:
         for files in self._dataset.small(query, self._merging.below_bytes, self._merging.files_min):

@@ -8,24 +8,39 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from crdtstream.spark.jobs.defaults import BATCH_BYTES
+from crdtstream.spark.ledgers import LedgerWatch
+from crdtstream.spark.options import Options
+from crdtstream.spark.regions import BulkError
+from crdtstream.spark.tables.commits import PARQUET, UnreadableTable
+from crdtstream.spark.tables.opening import kind_at
 
-PARQUET = "parquet"
 JSON = "json"
 
 
 @dataclass
 class Backfilled:
-    """The result of a run; after a crash `rows` includes rows that an earlier run had published."""
+    """The result of a run: the rows of all its batches, of which `skipped` are those that an earlier run had published
+    already.
+    """
 
     batches: int = 0
     rows: int = 0
+    skipped: int = 0
     seconds: float = 0.0
+
+    def add(self, rows: int, was_published: bool) -> None:
+        """Count a batch."""
+        self.batches += 1
+        self.rows += rows
+        self.skipped += 0 if was_published else rows
 
 
 Progress = Callable[[Backfilled], None]
@@ -46,7 +61,7 @@ class Backfill:
         progress: Progress | None = None,
     ) -> None:
         if file_format not in (PARQUET, JSON):
-            raise ValueError(f"files of format {file_format!r} cannot be loaded: use {PARQUET} or {JSON}")
+            raise ValueError(f"files of format {file_format!r} cannot be loaded: use parquet or json")
         self._spark = spark
         self._directory = directory
         self._format = file_format
@@ -56,9 +71,12 @@ class Backfill:
         self._batch_bytes = batch_bytes
         self._progress = progress
         self._began_s = 0.0
+        self._publisher: Future[Publisher] = Future()
         self.result = Backfilled()
 
     def run(self) -> Backfilled:
+        """Load what is there. Raises UnreadableTable if it is an archive."""
+        refuse_archives(self._directory)
         self._began_s = time.monotonic()
         query = (
             self._spark.readStream.format(self._format)
@@ -70,19 +88,16 @@ class Backfill:
             .trigger(availableNow=True)
             .start()
         )
-        self._application = f"backfill-{query.id}"
+        self._publisher.set_result(Publisher(self._options, f"backfill-{query.id}"))
         query.awaitTermination()
         self.result.seconds = time.monotonic() - self._began_s
         return self.result
 
     def _write(self, rows: DataFrame, batch: int) -> None:
         counted = Observation()
-        writer = (
-            rows.observe(counted, f.count(f.lit(1)).alias("rows")).write.format("crdtstream").options(**self._options)
-        )
-        writer.option("txnAppId", self._application).option("txnVersion", batch).mode("append").save()
-        self.result.batches += 1
-        self.result.rows += int(counted.get["rows"])
+        # Spark may run the first batch before it returns from starting the query.
+        was_published = self._publisher.result().publish(rows.observe(counted, f.count(f.lit(1)).alias("rows")), batch)
+        self.result.add(int(counted.get["rows"]), was_published)
         if self._progress is not None:
             self._progress(self.result)
         self._rest()
@@ -92,3 +107,37 @@ class Backfill:
         if self._rows_per_s:
             due_s = self._began_s + self.result.rows / self._rows_per_s
             time.sleep(max(0.0, due_s - time.monotonic()))
+
+
+class Publisher:
+    """Writes batches under one name, each once, and says which had been published before."""
+
+    def __init__(self, options: Mapping[str, str], application: str) -> None:
+        self._options = {**options, "txnAppId": application}
+        self._ledger = LedgerWatch(Options(self._options), application)
+
+    def publish(self, rows: DataFrame, batch: int) -> bool:
+        """Return whether the rows were added; otherwise this batch was published by an earlier run."""
+        writer = rows.write.format("crdtstream").options(**self._options).option("txnVersion", str(batch))
+        writer.mode("append").save()
+        try:
+            return self._ledger.has_changed()
+        except BulkError:  # The rows are there; that the region went down since is of no matter to them.
+            return True
+
+
+def refuse_archives(directory: str) -> None:
+    """Of the files of a table not all count, and the rows of any archive have columns that are no fields."""
+    try:
+        kind = kind_at(directory)
+    except (pa.ArrowInvalid, OSError):  # A place that Spark knows, and pyarrow does not.
+        return
+    if kind == PARQUET:
+        raise UnreadableTable(
+            f"{directory} is an archive of Parquet files: write its entries by replay --speed 0, with their IDs by"
+            " --keep-ids"
+        )
+    if kind:
+        raise UnreadableTable(
+            f"{directory} is a table, of which not all files count: add --as-of latest, or another version"
+        )

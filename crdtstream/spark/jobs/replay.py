@@ -18,10 +18,11 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from crdtstream.spark.jobs.report import read_archive
+from crdtstream.spark.jobs.archives import read_archive
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.options import Options
 from crdtstream.spark.sharded import client_of
+from crdtstream.spark.tables.entry_table import EntryTable
 
 WINDOW_S = 1.0
 
@@ -61,12 +62,13 @@ class Replayed:
     seconds: float = 0.0
 
 
-Progress = Callable[[Replayed], None]
+# What was done, and how many rows there are.
+Progress = Callable[[Replayed, int], None]
 
 
 def replay(
     spark: SparkSession,
-    directory: str,
+    archive: str | EntryTable,
     options: Mapping[str, str],
     chosen: Chosen,
     speed: float = 1.0,
@@ -77,19 +79,18 @@ def replay(
 ) -> Replayed:
     """Write the selected entries; `speed` 2.0 takes half the time, 0.0 makes no pauses.
 
-    `options` are those of the sink; `into` names one stream for all entries, otherwise each keeps its own. `force`
-    allows the cluster that was archived.
+    `archive` is a path, a URI or a table; `options` are those of the sink; `into` names one stream for all entries,
+    otherwise each keeps its own. `force` allows the cluster that was archived. Raises OwnArchive, UnreadableTable.
     """
     if speed < 0:
         raise ValueError(f"speed {speed} is below 0: use 1.0 for the archive's own speed, 0 for no pauses")
+    held = read_archive(spark, archive)
     if not force:
-        refuse_own(spark, directory, options)
+        refuse_own(held, archive if isinstance(archive, str) else archive.uri, options)
     columns = ["stream", "fields", *(["id"] if keep_ids else [])]
     # A window covers this much of the archive's time, so that a window is due about every WINDOW_S.
     step_us = int(WINDOW_S * max(speed, 1.0) * 1e6) if speed else 1 << 62
-    entries = chosen.of(read_archive(spark, directory)).withColumn(
-        "window", f.floor(f.unix_micros("timestamp") / step_us)
-    )
+    entries = chosen.of(held).withColumn("window", f.floor(f.unix_micros("timestamp") / step_us))
     entries = entries.withColumn("stream", f.lit(into)) if into else entries
     entries.persist()
     try:
@@ -99,14 +100,14 @@ def replay(
         entries.unpersist()
 
 
-def refuse_own(spark: SparkSession, directory: str, options: Mapping[str, str]) -> None:
-    archived = {row["origin"] for row in read_archive(spark, directory).select("origin").distinct().collect()}
+def refuse_own(held: DataFrame, uri: str, options: Mapping[str, str]) -> None:
+    archived = {row["origin"] for row in held.select("origin").distinct().collect()}
     parsed = Options(options)
     parsed.need("endpoints")
     shared = sorted(archived.intersection(map(origin_text, client_of(parsed).ask_applied())))
     if shared:
         raise OwnArchive(
-            f"{directory} is an archive of the cluster at {', '.join(parsed['endpoints'])}, which knows origin"
+            f"{uri} is an archive of the cluster at {', '.join(parsed['endpoints'])}, which knows origin"
             f" {shared[0]}: a replay would add its entries a second time. Name the endpoints of a test cluster, or use"
             " --force"
         )
@@ -121,6 +122,7 @@ def _play(
     progress: Progress | None,
 ) -> Replayed:
     done = Replayed()
+    total = sum(rows for _, rows in counts)
     began_s = time.monotonic()
     for window, rows in counts:
         due_s = began_s + (window - counts[0][0]) * window_s
@@ -130,7 +132,7 @@ def _play(
         due.select(*columns).write.format("crdtstream").options(**options).mode("append").save()
         done.rows, done.windows = done.rows + rows, done.windows + 1
         if progress is not None:
-            progress(done)
+            progress(done, total)
     done.seconds = time.monotonic() - began_s
     return done
 

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from crdtstream.spark.ack import files_of
-from crdtstream.spark.tables.commits import PARQUET, kind_of
-from crdtstream.spark.tables.files import TableFile, batches_of
-from crdtstream.spark.tables.opening import table_at
+from crdtstream.spark.field_bytes import field_bytes
+from crdtstream.spark.jobs.archives import read_archive
+from crdtstream.spark.tables.entry_table import EntryTable
 
 STREAMS_DRAWN = 8
 REST = "all others"
-# What jobs read of an archive that is a table.
-ENTRIES: Final = (
-    "stream string, origin string, seq bigint, id string, timestamp timestamp, archived timestamp,"
-    " fields array<struct<field: binary, value: binary>>"
-)
-COLUMNS: Final = ("stream", "origin", "seq", "id", "timestamp", "archived", "fields")
-FILES: Final = "uri string, stream string, rows bigint"
 
 
 @dataclass(frozen=True)
@@ -47,48 +38,15 @@ class ReportRow:
     conflicts: int
 
 
-def read_archive(spark: SparkSession, directory: str) -> DataFrame:
-    """Read the entries of an archive, of files or of a table; `stream` stays text even if all stream names are
-    numbers.
-    """
-    files = files_of_table(directory)
-    if files is None:
-        return spark.read.option("inferSchema", "false").parquet(directory)
-    return rows_of_table(spark, files)
-
-
-def files_of_table(uri: str) -> list[TableFile] | None:
-    """The files that count in a table; None for an archive of files. Raises UnreadableTable."""
-    if kind_of(*files_of(uri.rstrip("/"))) in ("", PARQUET):
-        return None
-    archive = table_at(uri)
-    table = archive.table()
-    return [] if table is None else archive.files(table)
-
-
-def rows_of_table(spark: SparkSession, files: Sequence[TableFile]) -> DataFrame:
-    """The entries of a table: its files are read by the workers."""
-    if not files:
-        return spark.createDataFrame([], ENTRIES)
-    listed = spark.createDataFrame([(file.uri, file.stream, file.rows) for file in files], FILES)
-    return listed.repartition(len(files)).mapInArrow(read_files, ENTRIES)
-
-
-def read_files(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the entries of each listed file."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield from batches_of(TableFile(**row), COLUMNS)
-
-
-def report(spark: SparkSession, directory: str) -> list[ReportRow]:
-    """Return one row for each stream, origin and hour, in that order."""
-    entries = read_archive(spark, directory)
+def report(spark: SparkSession, archive: str | EntryTable) -> list[ReportRow]:
+    """Return one row for each stream, origin and hour, in that order. Raises UnreadableTable."""
+    entries = read_archive(spark, archive)
     given = entries.groupBy("stream", "id").agg(f.count_distinct("origin").alias("origins")).where("origins > 1")
     marked = entries.join(given.select("stream", "id", f.lit(1).alias("conflict")), ["stream", "id"], "left")
+    hour, size = f.date_trunc("hour", "timestamp").alias("hour"), field_bytes(entries).alias("size")
     lag_ms = (f.unix_millis("archived") - f.unix_millis("timestamp")).alias("lag")
     rows = (
-        marked.select("stream", "origin", f.date_trunc("hour", "timestamp").alias("hour"), size(), lag_ms, "conflict")
+        marked.select("stream", "origin", hour, size, lag_ms, "conflict")
         .groupBy("stream", "origin", "hour")
         .agg(
             f.count("*").alias("entries"),
@@ -100,13 +58,6 @@ def report(spark: SparkSession, directory: str) -> list[ReportRow]:
         .orderBy("stream", "origin", "hour")
     )
     return [ReportRow(**row.asDict()) for row in rows.collect()]
-
-
-def size() -> Column:
-    def add(so_far: Column, pair: Column) -> Column:
-        return so_far + f.octet_length(pair["field"]) + f.octet_length(pair["value"])
-
-    return f.aggregate("fields", f.lit(0).cast("long"), add).alias("size")
 
 
 @dataclass(frozen=True)

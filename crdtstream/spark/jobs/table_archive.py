@@ -21,6 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from crdtstream.spark.ack import planned
 from crdtstream.spark.jobs.archive import CHECKPOINT, Archived, Progress, entries_of
 from crdtstream.spark.jobs.table_audit import bounds_of, delete_removed
+from crdtstream.spark.monitor import unread
 from crdtstream.spark.offsets import Positions, merged, to_json
 from crdtstream.spark.tables.commits import Published
 from crdtstream.spark.tables.entry_table import EntryTable
@@ -48,7 +49,7 @@ class TableArchive:
         self._spark = spark
         self._options = {"startingOffsets": "earliest", **options}
         self._table = table
-        self._progress = progress
+        self.progress = progress
         self._keep_removed = keep_removed
         self._began_s = time.monotonic()
         self.checkpoint = checkpoint_of(table.uri)
@@ -69,6 +70,11 @@ class TableArchive:
         if interval_s is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{interval_s} seconds").start()
+
+    def unread(self) -> int:
+        """How many entries a run finds."""
+        table = self._table.table()
+        return unread(self._options, None if table is None else self._table.through(table))
 
     def finish(self) -> Archived:
         """Delete what was removed, unless it is kept, and merge small files, after the query has ended; return the
@@ -104,8 +110,8 @@ class TableArchive:
 
     def _count(self, batch: int, published: Published) -> None:
         self.result.add(published)
-        if self._progress is not None:
-            self._progress(batch, published)
+        if self.progress is not None:
+            self.progress(batch, published)
         if self.result.batches % COMPACTED_EVERY == 0:
             self.result.merged_files += self._table.compact()
 

@@ -7,24 +7,19 @@ their entries is in the table once, with the same ID and fields, and what is in 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from crdtstream.spark.jobs.archives import ARRAY, TYPES, read_table, type_of_fields
 from crdtstream.spark.jobs.audit import PLACE, SHOWN_MAX, text_of_entry
 from crdtstream.spark.offsets import Positions, origin_text, shown, to_json
 from crdtstream.spark.tables.commits import UnreadableTable
 from crdtstream.spark.tables.entry_table import EntryTable
-from crdtstream.spark.tables.files import TableFile, batches_of
 
-COMPARED: Final = (
-    "stream string, origin string, seq bigint, id string, fields array<struct<field: binary, value: binary>>"
-)
 COLUMNS: Final = ("stream", "origin", "seq", "id", "fields")
 MISSING, ALTERED, TWICE, REMOVED = "missing", "altered", "twice", "removed"
 
@@ -52,7 +47,8 @@ def audit_table(
     spark: SparkSession, options: Mapping[str, str], archive: EntryTable, keep_removed: bool = True
 ) -> TableAudited:
     """Compare; `options` are those of the source. A table that does not keep what was removed has nothing else."""
-    table = opened(archive)
+    table = archive.latest()
+    refuse_other_forms(archive, table)
     found = compared(spark, options, archive, table).persist()
     try:
         counted = {row["kind"]: row["count"] for row in found.groupBy("kind").count().collect()}
@@ -75,19 +71,20 @@ def delete_removed(spark: SparkSession, options: Mapping[str, str], archive: Ent
     return archive.delete(table, gone) if gone.num_rows else 0
 
 
-def opened(archive: EntryTable) -> Any:
-    table = archive.table()
-    if table is None:
+def refuse_other_forms(archive: EntryTable, table: Any) -> None:
+    """What a map or JSON has lost of an entry cannot be compared."""
+    held = archive.columns(table).field("fields").type
+    if type_of_fields(held) != ARRAY:
         raise UnreadableTable(
-            f"there is no table at {archive.uri}: name the directory that archive --table has written"
+            f"{archive.uri} has fields as {held}, which is not the whole entry, so it cannot be compared: archive"
+            " without the option fieldsAs"
         )
-    return table
 
 
 def compared(spark: SparkSession, options: Mapping[str, str], archive: EntryTable, table: Any) -> DataFrame:
     """A row for each entry of the table or of the regions up to its vector, with what is wrong with it, or null."""
     held = archive.through(table)
-    ours = rows_of(spark, archive.files(table), archive.storage).select(*PLACE, text_of_entry()).groupBy(*PLACE)
+    ours = read_table(spark, archive, table, COLUMNS).select(*PLACE, text_of_entry()).groupBy(*PLACE)
     archived = ours.agg(f.first("text").alias("archived"), f.count("*").alias("times"))
     there = in_regions(spark, options, held).select(*PLACE, text_of_entry().alias("there"))
     kind = (
@@ -115,7 +112,7 @@ def in_regions(spark: SparkSession, options: Mapping[str, str], held: Positions)
     }
     bounds = f.broadcast(bounds_of(spark, held))
     if not held:
-        return spark.createDataFrame([], COMPARED)
+        return spark.createDataFrame([], ", ".join(f"{name} {TYPES[name]}" for name in COLUMNS))
     entries = spark.read.format("crdtstream").options(**chosen).load()
     return entries.join(bounds, ["stream", "origin"]).where(f.col("seq") <= f.col("held"))
 
@@ -128,19 +125,3 @@ def bounds_of(spark: SparkSession, held: Positions) -> DataFrame:
         for origin, seq in position.items()
     ]
     return spark.createDataFrame(rows, "stream string, origin string, held bigint")
-
-
-def rows_of(spark: SparkSession, files: Sequence[TableFile], storage: Mapping[str, str]) -> DataFrame:
-    """A table in Spark, without a JVM for its format: its files are read by the workers."""
-    if not files:
-        return spark.createDataFrame([], COMPARED)
-    rows = [(file.uri, file.stream, file.rows) for file in files]
-    listed = spark.createDataFrame(rows, "uri string, stream string, rows bigint").repartition(len(files))
-    return listed.mapInArrow(partial(read_files, storage), COMPARED)
-
-
-def read_files(storage: Mapping[str, str], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read what is compared of each file."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield from batches_of(TableFile(**row), COLUMNS, storage)

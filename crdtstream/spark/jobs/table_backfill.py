@@ -7,16 +7,15 @@ their IDs, and is published once (the sink's ledger). So a job that was killed i
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from crdtstream.spark.jobs.backfill import Backfilled, Progress
+from crdtstream.spark.jobs.archives import read_table
+from crdtstream.spark.jobs.backfill import Backfilled, Publisher
 from crdtstream.spark.jobs.replay import OwnArchive, id_seq
-from crdtstream.spark.jobs.table_audit import opened, rows_of
 from crdtstream.spark.offsets import Positions, origin_text
 from crdtstream.spark.options import Options
 from crdtstream.spark.sharded import client_of
@@ -32,27 +31,28 @@ def load_table(
     as_of: str,
     options: Mapping[str, str],
     batch_rows: int = ROWS_MAX,
-    progress: Progress | None = None,
+    progress: Callable[[Backfilled, int], None] | None = None,
     force: bool = False,
 ) -> Backfilled:
     """Write all entries of the version; `as_of` is its number, an ISO time, or `latest`. `options` are those of the
     sink; `force` allows the cluster that was archived. Raises UnreadableTable, OwnArchive.
     """
     began_s = time.monotonic()
-    table = opened(archive) if as_of == LATEST else archive.as_of(as_of)
+    table = archive.latest() if as_of == LATEST else archive.as_of(as_of)
     if not force:
         refuse_own(archive.uri, archive.through(table), options)
-    files = archive.files(table)
-    rows = rows_of(spark, files, archive.storage).withColumn("ms", f.substring_index("id", "-", 1).cast("double"))
-    bounds = bounds_of(rows, -(-sum(file.rows for file in files) // batch_rows))
+    rows = read_table(spark, archive, table).withColumn("ms", f.substring_index("id", "-", 1).cast("double"))
+    total = sum(file.rows for file in archive.files(table))
+    bounds = bounds_of(rows, -(-total // batch_rows))
     application = sha256(f"{archive.uri} {archive.version_of(table)} {batch_rows}".encode()).hexdigest()[:32]
+    # A batch of this number under this name has these rows, so a later run passes over all that were published.
+    publisher = Publisher({**options, "skipPublished": "true"}, f"as-of-{application}")
     done = Backfilled()
     for batch, (low, high) in enumerate(zip([float("-inf"), *bounds], [*bounds, float("inf")], strict=True)):
         chosen = rows.where((f.col("ms") >= low) & (f.col("ms") < high)) if bounds else rows
-        done.rows += write(chosen, options, application, batch)
-        done.batches += 1
+        done.add(*write(chosen, publisher, batch))
         if progress is not None:
-            progress(done)
+            progress(done, total)
     done.seconds = time.monotonic() - began_s
     return done
 
@@ -75,14 +75,11 @@ def bounds_of(rows: DataFrame, batches: int) -> list[float]:
     return sorted(set(rows.approxQuantile("ms", shares, 0.0))) if shares else []
 
 
-def write(rows: DataFrame, options: Mapping[str, str], application: str, batch: int) -> int:
-    """Publish one batch, each stream in the order of its IDs; return how many rows it has."""
+def write(rows: DataFrame, publisher: Publisher, batch: int) -> tuple[int, bool]:
+    """Publish one batch, each stream in the order of its IDs; return how many rows it has, and whether they are new."""
     ordered = rows.repartition("stream").sortWithinPartitions("stream", "ms", id_seq(), "origin").persist()
     try:
-        writer: Any = ordered.select("stream", "id", "fields").write.format("crdtstream").options(**options)
-        # A batch of this number under this name has these rows, so a later run passes over all that were published.
-        named = {"txnAppId": f"as-of-{application}", "txnVersion": str(batch), "skipPublished": "true"}
-        writer.options(**named).mode("append").save()
-        return ordered.count()
+        was_published = publisher.publish(ordered.select("stream", "id", "fields"), batch)
+        return ordered.count(), was_published
     finally:
         ordered.unpersist()

@@ -48,6 +48,16 @@ class EntryTable(ABC):
     def table(self) -> Any | None:
         """The latest version; None if there is no table yet."""
 
+    def latest(self) -> Any:
+        """The latest version. Raises UnreadableTable if there is no table."""
+        table = self.table()
+        if table is None:
+            raise UnreadableTable(
+                f"there is no table at {self.uri}: name the directory that archive --table has written, and for an"
+                " Iceberg table in a catalogue the same --catalog"
+            )
+        return table
+
     @abstractmethod
     def as_of(self, moment: str) -> Any:
         """The version with this number, or the latest one at this ISO time. Raises UnreadableTable."""

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
+from pyarrow.fs import FileType
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError, ValidationException
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Or, Reference
@@ -39,7 +40,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.utils.datetime import date_to_days
 
 from crdtstream.spark.offsets import Positions, from_json, to_json
-from crdtstream.spark.tables.commits import ICEBERG, Published, UnreadableTable, changed_type, conflict, kind_of
+from crdtstream.spark.tables.commits import ICEBERG, Published, UnreadableTable, changed_type, conflict
 from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, moment_of, no_version, published
 from crdtstream.spark.tables.files import TableFile, batches_of, highest, schema_in
 from crdtstream.spark.tables.stores import for_pyiceberg
@@ -87,7 +88,8 @@ class IcebergArchive(EntryTable):
             raise UnreadableTable(f"pyiceberg cannot open the catalogue {name}: {error}") from error
 
     def table(self) -> Table | None:
-        if not self._catalog_name and kind_of(self._files, self._root) != ICEBERG:
+        # Opening a file that is not there would make it.
+        if not self._catalog_name and self._files.get_file_info(f"{self._root}/{CATALOG}").type == FileType.NotFound:
             return None
         try:
             table = self._catalog.load_table(self.identifier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from crdtstream.spark.tables.commits import ICEBERG, kind_of
+from crdtstream.spark.tables.commits import ICEBERG, PARQUET, UnreadableTable, kind_of
 from crdtstream.spark.tables.entry_table import EntryTable
 from crdtstream.spark.tables.stores import files_at
 
@@ -21,6 +21,23 @@ def table_of(kind: str, uri: str, storage: Mapping[str, str] | None = None, cata
 
 
 def table_at(uri: str, storage: Mapping[str, str] | None = None, catalog: str = "") -> EntryTable:
-    """The table at this place, whatever its format."""
-    kind = ICEBERG if catalog else kind_of(*files_at(uri.rstrip("/"), storage or {}))
+    """The table at this place, whatever its format. Raises UnreadableTable if it is an archive of files."""
+    kind = ICEBERG if catalog else kind_at(uri, storage)
+    if kind == PARQUET:
+        raise UnreadableTable(
+            f"{uri} is an archive of Parquet files, which have neither versions nor a vector: name a table that archive"
+            " --table has written. replay and report read files, too"
+        )
     return table_of(kind, uri, storage, catalog)
+
+
+def archive_at(uri: str, storage: Mapping[str, str] | None = None, catalog: str = "") -> EntryTable | str:
+    """The table at this place; where there is none, the place itself, which may hold an archive of files."""
+    if catalog or kind_at(uri, storage) not in ("", PARQUET):
+        return table_at(uri, storage, catalog)
+    return uri
+
+
+def kind_at(uri: str, storage: Mapping[str, str] | None = None) -> str:
+    """The kind of the archive at a path or URI; empty if there is none."""
+    return kind_of(*files_at(uri.rstrip("/"), storage or {}))

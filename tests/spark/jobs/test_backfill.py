@@ -16,7 +16,8 @@ pytest.importorskip("pyspark")
 import pyarrow
 import pyarrow.parquet
 
-from crdtstream.spark.jobs.backfill import Backfill
+from crdtstream.spark.jobs.backfill import Backfill, refuse_archives
+from crdtstream.spark.tables.commits import PUBLISHED, UnreadableTable
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import sink
 
@@ -64,6 +65,21 @@ def test_the_rate_is_bounded(spark: Any, regions: Regions, tmp_path: Path, monke
     put(tmp_path, "json", 0)
     Backfill(spark, str(tmp_path), "json", sink(regions), str(tmp_path / "_state"), rows_per_s=0.01).run()
     assert 250 < sum(slept) <= 300, "three rows at one in 100 s"
+
+
+def test_an_archive_is_refused(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    files, table = tmp_path / "files", tmp_path / "table"
+    files.mkdir()
+    (files / PUBLISHED).write_text("{}")
+    (table / "_delta_log").mkdir(parents=True)
+    for directory, cure in ((files, "replay --speed 0"), (table, "add --as-of latest")):
+        with pytest.raises(UnreadableTable, match=cure):
+            Backfill(spark, str(directory), "parquet", sink(regions), str(tmp_path / "state")).run()
+    assert regions.streams == {}
+
+
+def test_a_place_that_only_spark_knows_is_left_to_spark() -> None:
+    refuse_archives("s3a://bucket/files")
 
 
 def test_an_unknown_format_is_refused(spark: Any) -> None:

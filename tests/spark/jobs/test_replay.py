@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -13,7 +14,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from crdtstream.spark.jobs.archive import archive
+from crdtstream.spark.jobs.archives import read_archive
 from crdtstream.spark.jobs.replay import Chosen, OwnArchive, replay
+from crdtstream.spark.jobs.table_archive import TableArchive
+from crdtstream.spark.tables.opening import table_of
 from tests.spark.fake_regions import START_MS, Regions
 from tests.spark.jobs.streams import filled, sink, source
 
@@ -21,7 +25,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def test_a_part_of_an_archive_is_replayed_in_order(
-    spark: Any, regions: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, regions: Regions, other: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(sleep=lambda _seconds: None, monotonic=monotonic)
     monkeypatch.setattr("crdtstream.spark.jobs.replay.time", clock)
@@ -33,16 +37,53 @@ def test_a_part_of_an_archive_is_replayed_in_order(
         replay(spark, str(tmp_path / "archive"), sink(regions), Chosen(("a",)), speed=0.0)
     assert regions.values("a") == before
     assert replay(spark, str(tmp_path / "archive"), sink(regions), Chosen(("a",)), 0.0, "copy", force=True).rows == 10
-    target = Regions(1)
-    target[1].origin += 0x10000 << 8
-    try:
-        done = replay(spark, str(tmp_path / "archive"), sink(target), Chosen(("a",), begins), speed=2.0, into="again")
-    finally:
-        target.stop()
-    assert (done.rows, target.values("again")) == (
+    done = replay(spark, str(tmp_path / "archive"), sink(other), Chosen(("a",), begins), speed=2.0, into="again")
+    assert (done.rows, other.values("again")) == (
         9,
         [b"1-1", b"1-2", b"1-3", b"1-4", *(b"2-%d" % n for n in range(5))],
     )
+
+
+@pytest.fixture
+def other() -> Iterator[Regions]:
+    """Another cluster: its origins are others."""
+    made = Regions(1)
+    made[1].origin += 0x10000 << 8
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(("kind", "package"), [("delta", "deltalake"), ("iceberg", "pyiceberg")])
+def test_a_table_is_replayed_without_what_a_killed_attempt_has_left(
+    spark: Any, regions: Regions, other: Regions, tmp_path: Path, kind: str, package: str
+) -> None:
+    pytest.importorskip(package)
+    filled(regions)
+    table = table_of(kind, str(tmp_path / "table"))
+    job = TableArchive(spark, source(regions), table)
+    job.start().awaitTermination()
+    job.finish()
+    read_archive(spark, table).write.parquet(table.new_attempt())
+    with pytest.raises(OwnArchive, match=r"is an archive of the cluster at .*, which knows origin 1\..*use --force"):
+        replay(spark, table, sink(regions), Chosen(), speed=0.0)
+    ends = datetime.fromtimestamp((START_MS + 2) / 1000, UTC)
+    for archived in (str(tmp_path / "table"), table):
+        done = replay(spark, archived, sink(other), Chosen(("b",), ends=ends), speed=0.0, keep_ids=True)
+        assert done.rows == 3
+    assert other.values("b") == [b"1-0", b"1-1", b"2-0"] * 2
+    assert other.values("a") == []
+
+
+def test_entries_are_replayed_in_the_form_that_they_were_archived_in(
+    spark: Any, regions: Regions, other: Regions, tmp_path: Path
+) -> None:
+    pytest.importorskip("deltalake")
+    filled(regions, 1)
+    for form in ("map", "json"):
+        table = table_of("delta", str(tmp_path / form))
+        TableArchive(spark, source(regions) | {"fieldsAs": form}, table).start().awaitTermination()
+        assert replay(spark, table, sink(other), Chosen(("a",)), speed=0.0, into=form).rows == 2
+        assert sorted(other.values(form)) == [b"1-0", b"2-0"]
 
 
 def test_a_negative_speed_is_refused(spark: Any) -> None:

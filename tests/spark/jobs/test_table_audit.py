@@ -11,6 +11,7 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
+import pyarrow as pa
 from deltalake import write_deltalake
 
 from crdtstream.spark.jobs.table_archive import TableArchive
@@ -21,6 +22,7 @@ from crdtstream.spark.tables.delta import DeltaArchive
 from crdtstream.spark.tables.entry_table import EntryTable
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, source
+from tests.spark.tables.files import SCHEMA
 from tests.spark.tables.formats import FORMATS, Made, rows_of, version_of
 
 pytestmark = pytest.mark.timeout(180)
@@ -89,6 +91,14 @@ def test_what_no_region_has_reached_is_no_removal(spark: Any, regions: Regions, 
     with pytest.raises(Exception, match="Stranded"):
         archived(spark, regions, made(str(tmp_path / "table")), keep_removed=False)
     assert rows_of(archive).num_rows == 20
+
+
+def test_fields_that_are_not_whole_are_not_compared(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    table = DeltaArchive(str(tmp_path / "table"))
+    pairs = pa.map_(pa.binary(), pa.binary())
+    table.opened(pa.schema([pa.field("fields", pairs) if each.name == "fields" else each for each in SCHEMA]))
+    with pytest.raises(UnreadableTable, match=r"has fields as map<binary, binary.*: archive without the option"):
+        audited(spark, regions, table)
 
 
 def test_a_directory_without_a_table_is_named(spark: Any, regions: Regions, tmp_path: Path, made: Made) -> None:

@@ -63,12 +63,14 @@ def test_a_version_is_loaded_and_a_repeated_run_adds_nothing(
     version, then = archive(spark, regions, table), entries(spark, regions)
     filled(regions, 3)
     archive(spark, regions, table)
-    seen: list[Backfilled] = []
+    seen: list[tuple[Backfilled, int]] = []
     for _ in range(2):
-        done = load_table(spark, table, str(version), sink(other), batch_rows=6, progress=seen.append)
+        done = load_table(
+            spark, table, str(version), sink(other), batch_rows=6, progress=lambda *told: seen.append(told)
+        )
         assert (done.rows, done.batches) == (len(then), 4)
         assert entries(spark, other) == then
-    assert len(seen) == 8
+    assert len(seen) == 8 and {total for _, total in seen} == {len(then)}
 
 
 def test_what_cannot_be_loaded_is_named(spark: Any, regions: Regions, other: Regions, table: EntryTable) -> None:
@@ -85,13 +87,17 @@ def test_what_cannot_be_loaded_is_named(spark: Any, regions: Regions, other: Reg
     assert load_table(spark, table, "2101-01-01T00:00", sink(other)).rows == 4
 
 
-def test_ids_are_kept(spark: Any, regions: Regions, tmp_path: Path, table: EntryTable) -> None:
+def test_ids_are_kept_and_what_is_repeated_is_counted(
+    spark: Any, regions: Regions, tmp_path: Path, table: EntryTable
+) -> None:
     filled(regions)
     archive(spark, regions, table)
     with RegionProcess(9, tmp_path, bulk=True) as region:
         region.start(id_mode="liberal")
         region.await_serving()
-        load_table(spark, table, "latest", {"endpoints": region.bulk_address}, batch_rows=6)
+        target = {"endpoints": region.bulk_address}
+        first, second = (load_table(spark, table, "latest", target, batch_rows=6) for _ in range(2))
+        assert (first.rows, first.skipped) == (second.rows, 0) and second.skipped == second.rows > 0
         for stream in ("a", "b"):
             rows = spark.read.format("crdtstream").options(**source(regions, stream)).load().collect()
             wanted = sorted((row.id, bytes(row.fields[0].value)) for row in rows)

@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from crdtstream.spark.tables.opening import table_at, table_of
+from crdtstream.spark.tables.commits import PUBLISHED, UnreadableTable
+from crdtstream.spark.tables.opening import archive_at, table_at, table_of
 from tests.spark.tables.files import SCHEMA
 from tests.spark.tables.formats import FORMATS, Made
 
@@ -19,6 +20,30 @@ def test_a_table_is_recognised(tmp_path: Path, made: Made) -> None:
     found = table_at(str(tmp_path / "table") + "/")
     assert isinstance(found, made) and found.table() is not None
     assert isinstance(table_of(made.kind, str(tmp_path)), made)
+
+
+def test_an_archive_of_files_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / PUBLISHED).write_text("{}")
+    with pytest.raises(UnreadableTable, match=r"is an archive of Parquet files.* name a table"):
+        table_at(str(tmp_path))
+    assert archive_at(str(tmp_path)) == str(tmp_path)
+
+
+@pytest.mark.parametrize("made", FORMATS)
+def test_an_archive_is_a_table_or_a_directory(tmp_path: Path, made: Made) -> None:
+    place = str(tmp_path / "table")
+    assert archive_at(place) == place
+    made(place).opened(SCHEMA)
+    assert isinstance(archive_at(place), made)
+
+
+@pytest.mark.parametrize("made", FORMATS)
+def test_reading_makes_no_table(tmp_path: Path, made: Made) -> None:
+    """As of an Iceberg table that is in another catalogue than the one in its directory."""
+    (tmp_path / "metadata").mkdir()
+    with pytest.raises(UnreadableTable, match=r"there is no table at .*/[^/]+: name the directory"):
+        made(str(tmp_path)).latest()
+    assert [path.name for path in tmp_path.iterdir()] == ["metadata"]
 
 
 def test_where_nothing_is_there_is_no_table(tmp_path: Path) -> None:

@@ -1,0 +1,66 @@
+"""Bars of jobs on a terminal, and lines elsewhere."""
+
+from __future__ import annotations
+
+import threading
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from rich.console import Console
+
+from crdtstream.processes.waiting import until
+from crdtstream.spark import bars
+from crdtstream.spark.bars import job_bar, tasks_bar, tasks_of
+
+
+def console_of(terminal: bool) -> tuple[Console, StringIO]:
+    shown = StringIO()
+    return Console(file=shown, force_terminal=terminal, width=120, markup=False), shown
+
+
+def session_of(*stages: tuple[int, int] | None) -> Any:
+    """A session in which these stages run, each with how many tasks it has done, and has; Spark may have forgotten
+    one.
+    """
+    infos = [None if each is None else SimpleNamespace(numCompletedTasks=each[0], numTasks=each[1]) for each in stages]
+    tracker = SimpleNamespace(getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__)
+    return SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
+
+
+def test_without_a_terminal_there_are_lines_alone() -> None:
+    console, shown = console_of(False)
+    with job_bar(console, "loading files") as bar:
+        bar.show("3 rows in 1 batches")
+        bar.count(3, 6)
+    assert shown.getvalue() == "3 rows in 1 batches\n"
+
+
+def test_on_a_terminal_a_bar_says_how_much_of_it_is_done() -> None:
+    console, shown = console_of(True)
+    with job_bar(console, "loading [files]") as bar:
+        bar.show("3 rows in 1 batches")
+        bar.count(3, 6)
+    assert "3 rows in 1 batches" in shown.getvalue() and "3/6" in shown.getvalue()
+    assert "\n3 rows" not in shown.getvalue()
+
+
+def test_the_tasks_of_the_stages_that_run_are_counted() -> None:
+    assert tasks_of(session_of((1, 4), None, (2, 3))) == (3, 7)
+    assert tasks_of(session_of()) == (0, None)
+
+
+def test_a_bar_follows_spark_until_the_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bars, "POLL_S", 0.01)
+    console, shown = console_of(True)
+    with tasks_bar(console, "comparing", session_of((1, 4))):
+        until(lambda: "1/4" in shown.getvalue(), lambda: shown.getvalue())
+    assert not [thread for thread in threading.enumerate() if thread.name.endswith("(follow)")]
+    console, shown = console_of(False)
+    with tasks_bar(console, "comparing", None) as bar:
+        bar.show("round 2")
+    assert shown.getvalue() == "round 2\n"
