@@ -48,7 +48,7 @@ from crdtstream.spark.output import (
     write_report,
     write_table_audit,
 )
-from crdtstream.spark.session import MASTER, start_session
+from crdtstream.spark.session import MASTER, report_failures_alone, start_session
 from crdtstream.spark.shipping import write_zip
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def archive(
     from crdtstream.spark.jobs.archive import Archived
 
     options = options_of(endpoints, streams, streams_pattern, option)
-    spark = start_session("crdtstream archive", master)
+    spark = session_of("archive", master)
     with job_bar(console, "archiving") as bar, monitored(spark, options, metrics_port):
         job = archive_of(spark, options, directory, table, keep_removed, catalog, store_option)
         total = job.unread() if console.is_terminal and not continuous else None
@@ -181,6 +181,13 @@ def archive(
 def show_batch(bar: JobBar, so_far: Archived, total: int | None, batch: int, published: Published) -> None:
     bar.show(f"batch {batch}: {published.rows:,} rows, {published.files} files, {published.size_bytes:,} bytes")
     bar.count(so_far.rows, None if total is None else max(total, so_far.rows))
+
+
+def session_of(command: str, master: str) -> SparkSession:
+    """The session of a job, which reports by itself how it ended."""
+    spark: SparkSession = start_session(f"crdtstream {command}", master)
+    report_failures_alone(spark)
+    return spark
 
 
 @contextmanager
@@ -261,7 +268,7 @@ def audit(
             master,
         )
     screen = screen_beside(as_csv, as_json)
-    spark = start_session("crdtstream audit", master)
+    spark = session_of("audit", master)
     with tasks_bar(screen, "comparing", spark) as bar:
         done = run_audit(spark, options, rounds, settle_s, bar.show)
     write_audit(done, as_csv, as_json)
@@ -279,7 +286,7 @@ def compare_table(
     from crdtstream.spark.jobs.table_audit import audit_table
 
     screen = screen_beside(as_csv, as_json)
-    spark = start_session("crdtstream audit", master)
+    spark = session_of("audit", master)
     with tasks_bar(screen, f"comparing {archive.uri} with the regions", spark):
         done = audit_table(spark, options, archive, keep_removed)
     write_table_audit(done, as_csv, as_json)
@@ -328,7 +335,7 @@ def backfill(
         return
     if not checkpoint:
         fail("--checkpoint is missing: name a directory that records which files are loaded", USAGE_ERROR)
-    spark = start_session("crdtstream backfill", master)
+    spark = session_of("backfill", master)
     with job_bar(console, f"loading {directory}") as bar:
         shown = partial(show_backfilled, bar, write_metrics("backfill", metrics_port))
         job = Backfill(spark, directory, file_format, options, checkpoint, rows_per_s, batch_bytes, shown)
@@ -341,7 +348,7 @@ def backfill_table(
 ) -> Backfilled:
     from crdtstream.spark.jobs.table_backfill import load_table
 
-    spark = start_session("crdtstream backfill", master)
+    spark = session_of("backfill", master)
     with job_bar(console, f"loading {archive.uri}") as bar:
         shown = partial(show_backfilled, bar, write_metrics("backfill", metrics_port))
         return load_table(spark, archive, as_of, options, progress=shown, force=force)
@@ -391,7 +398,7 @@ def replay(
     chosen = Chosen(tuple(name for name in streams.split(",") if name), moment("begins", begins), moment("ends", ends))
     source = archive_at(directory, pairs_of("--store-option", store_option), catalog)
     options = options_of(endpoints, option=option)
-    spark = start_session("crdtstream replay", master)
+    spark = session_of("replay", master)
     with job_bar(console, f"replaying {directory}") as bar:
         shown = partial(show_replayed, bar, write_metrics("replay", metrics_port))
         done = run_replay(spark, source, options, chosen, speed, into, keep_ids, shown, force)
@@ -425,7 +432,7 @@ def report(
     from crdtstream.spark.tables.opening import archive_at
 
     source = archive_at(directory, pairs_of("--store-option", store_option), catalog)
-    spark, screen = start_session("crdtstream report", master), screen_beside(as_csv, as_json)
+    spark, screen = session_of("report", master), screen_beside(as_csv, as_json)
     with tasks_bar(screen, f"reading {directory}", spark):
         rows = run_report(spark, source)
     screen.print(table_of_report(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from crdtstream.spark import register
@@ -14,19 +15,28 @@ MASTER: Final = "local[2,4]"
 # Results have UTC times wherever a job runs. Unix sockets between executors and workers would save 10 ms of a task, but
 # each worker that Spark closes after a minute without work then prints a BrokenPipeError.
 SETTINGS: Final = {"spark.sql.session.timeZone": "UTC"}
+LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 # Settings for sessions whose executors are on this machine.
 LOCAL_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
     # The JVM's second compiler stays on: without it a session starts 1 to 2 s sooner, but moves half the rows.
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={LOGGING.as_uri()}",
 }
+# What logs that a query or a task has failed, with a stack, before the caller has the same as an exception: also of a
+# task that succeeds when it is repeated.
+FAILURES: Final = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.sql.execution.datasources.FileFormatWriter",
+    "org.apache.spark.sql.execution.datasources.v2",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+)
 
 
 def start_session(name: str = "crdtstream", master: str = MASTER, settings: Mapping[str, str] | None = None) -> Any:
@@ -53,3 +63,10 @@ def start_session(name: str = "crdtstream", master: str = MASTER, settings: Mapp
     spark = builder.getOrCreate()
     register(spark)
     return spark
+
+
+def report_failures_alone(spark: Any) -> None:
+    """Log no failures: who runs a query reports how it ended."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j
+    for name in FAILURES:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)

@@ -115,7 +115,7 @@ def test_data_on_standard_output_is_alone_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hour = datetime(2026, 11, 22, 14, tzinfo=UTC)
-    monkeypatch.setattr(jobs, "start_session", lambda _name, _master: None)
+    monkeypatch.setattr(jobs, "session_of", lambda _name, _master: None)
     monkeypatch.setattr("crdtstream.spark.jobs.report.report", lambda *_: [ReportRow("s", "1.ab", hour, 1, 1, 1, 1, 0)])
     with pytest.raises(SystemExit) as ended:
         jobs.main(["report", "x", "--json", "-"])
@@ -138,7 +138,7 @@ def test_a_table_is_opened_with_the_options_of_its_store(
         seen.append(archive)
         raise OptionError("seen")
 
-    monkeypatch.setattr(jobs, "start_session", lambda _name, _master: None)
+    monkeypatch.setattr(jobs, "session_of", lambda _name, _master: None)
     monkeypatch.setattr(f"crdtstream.spark.jobs.{function}", job)
     with pytest.raises(SystemExit):
         jobs.main([command[0], str(tmp_path), *command[1:], "--store-option", "AWS_REGION=x"])
@@ -158,7 +158,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> tuple[int, str
     def raises(*_arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr(jobs, "start_session", lambda _name, _master: None)
+    monkeypatch.setattr(jobs, "session_of", lambda _name, _master: None)
     monkeypatch.setattr("crdtstream.spark.jobs.report.report", raises)
     printed = StringIO()
     with redirect_stderr(printed), pytest.raises(SystemExit) as ended:

@@ -47,7 +47,12 @@ def running(words: Sequence[str]) -> Iterator[None]:
 
 @pytest.fixture
 def command(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "start_session", lambda _name, _master: spark)
+    def session_of(_name: str, _master: str) -> Any:
+        # What is active in the JVM is so for a thread, and a source in Python is looked up there.
+        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+        return spark
+
+    monkeypatch.setattr(jobs, "session_of", session_of)
 
 
 @pytest.fixture

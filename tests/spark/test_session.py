@@ -15,8 +15,12 @@ import pyspark_crdtstream
 from crdtstream.spark import register
 from crdtstream.spark.session import start_session
 from crdtstream.spark.source import CrdtStreamSource
+from tests.spark.fake_regions import Regions
+from tests.spark.jobs.streams import filled
 
 ROOT = Path(__file__).resolve().parents[2]
+# Java's own, because Spark asks for that module.
+OF_THE_JVM = "WARNING: Using incubator modules: jdk.incubator.vector"
 
 
 def test_spark_finds_the_source_by_the_name_of_its_module() -> None:
@@ -59,6 +63,43 @@ def test_workers_that_spark_closes_print_nothing() -> None:
         [sys.executable, "-c", IDLE_WORKER], env=environment, capture_output=True, text=True, timeout=300, check=True
     )
     assert "BrokenPipeError" not in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+JOBS = """
+import sys
+from crdtstream.spark.app import main
+
+endpoints, directory = sys.argv[1:]
+archive = ["archive", directory + "/archive", "--endpoints", endpoints, "--streams-pattern", "*"]
+# The query fails in its first batch.
+load = ["backfill", directory + "/files", "--endpoints", endpoints, "--checkpoint", directory + "/state"]
+for words in (archive, [*load, "--format", "json"]):
+    try:
+        main(words)
+    except SystemExit as end:
+        print("exit", end.code)
+"""
+
+
+def test_a_job_prints_nothing_where_nothing_is_wrong_and_a_sentence_where_it_fails(
+    regions: Regions, tmp_path: Path
+) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("needs Java")
+    filled(regions)
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "1.json").write_text('{"stream": "s", "fields": {"f": "v"}, "more": 1}\n')
+    done = subprocess.run(
+        [sys.executable, "-c", JOBS, regions.endpoints, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert [line for line in done.stdout.splitlines() if line.startswith("exit")] == ["exit 0", "exit 3"], done.stderr
+    said = [line for line in done.stderr.splitlines() if line != OF_THE_JVM]
+    assert len(said) == 1 and said[0].startswith("crdtstream spark: column "), done.stderr
 
 
 def test_register_hands_over_the_class() -> None:

@@ -24,7 +24,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from crdtstream.spark.offsets import Positions, from_json, to_json
+from crdtstream.spark.offsets import Positions, from_json, offset_of
 from crdtstream.spark.tables.commits import DELTA, Published, UnreadableTable, changed_type, conflict
 from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, moment_of, no_version, published
 from crdtstream.spark.tables.files import TableFile, highest
@@ -138,7 +138,7 @@ class DeltaArchive(EntryTable):
 
 def carrying(positions: Positions) -> CommitProperties:
     """A commit with this vector, which fails if the version that it was made for is not the latest."""
-    return CommitProperties({THROUGH: json.dumps(to_json(positions))}, max_commit_retries=0)
+    return CommitProperties({THROUGH: json.dumps(offset_of(positions))}, max_commit_retries=0)
 
 
 def refuse_changed(uri: str, table: DeltaTable, schema: pa.Schema) -> None:

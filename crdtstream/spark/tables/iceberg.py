@@ -39,7 +39,7 @@ from pyiceberg.table.snapshots import ancestors_of
 from pyiceberg.typedef import Record
 from pyiceberg.utils.datetime import date_to_days
 
-from crdtstream.spark.offsets import Positions, from_json, to_json
+from crdtstream.spark.offsets import Positions, from_json, offset_of
 from crdtstream.spark.tables.commits import ICEBERG, Published, UnreadableTable, changed_type, conflict
 from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, moment_of, no_version, published
 from crdtstream.spark.tables.files import TableFile, batches_of, highest, schema_in
@@ -210,7 +210,7 @@ class IcebergArchive(EntryTable):
 
 def carrying(positions: Positions) -> dict[str, str]:
     """The properties of a snapshot with this vector."""
-    return {THROUGH: json.dumps(to_json(positions))}
+    return {THROUGH: json.dumps(offset_of(positions))}
 
 
 def refuse_changed(uri: str, table: Table, schema: pa.Schema) -> None:

@@ -66,11 +66,11 @@ def test_a_table_is_replayed_without_what_a_killed_attempt_has_left(
     read_archive(spark, table).write.parquet(table.new_attempt())
     with pytest.raises(OwnArchive, match=r"is an archive of the cluster at .*, which knows origin 1\..*use --force"):
         replay(spark, table, sink(regions), Chosen(), speed=0.0)
-    ends = datetime.fromtimestamp((START_MS + 2) / 1000, UTC)
+    # The entries of b are the 6th to 10th of all, and the 16th to 20th.
+    begins, ends = (datetime.fromtimestamp((START_MS + ms) / 1000, UTC) for ms in (7, 18))
     for archived in (str(tmp_path / "table"), table):
-        done = replay(spark, archived, sink(other), Chosen(("b",), ends=ends), speed=0.0, keep_ids=True)
-        assert done.rows == 3
-    assert other.values("b") == [b"1-0", b"1-1", b"2-0"] * 2
+        assert replay(spark, archived, sink(other), Chosen(("b",), begins, ends), speed=0.0).rows == 6
+    assert other.values("b") == [b"1-1", b"1-2", b"1-3", b"1-4", b"2-0", b"2-1"] * 2
     assert other.values("a") == []
 
 

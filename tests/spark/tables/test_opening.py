@@ -8,9 +8,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from crdtstream.spark.offsets import PLAIN_ROWS, parse_origin
 from crdtstream.spark.tables.commits import PUBLISHED, UnreadableTable
+from crdtstream.spark.tables.entry_table import EntryTable
 from crdtstream.spark.tables.opening import archive_at, table_at, table_of
-from tests.spark.tables.files import SCHEMA
+from tests.spark.tables.files import ORIGIN, SCHEMA, batch_of, written_by
 from tests.spark.tables.formats import FORMATS, Made
 
 
@@ -44,6 +46,17 @@ def test_reading_makes_no_table(tmp_path: Path, made: Made) -> None:
     with pytest.raises(UnreadableTable, match=r"there is no table at .*/[^/]+: name the directory"):
         made(str(tmp_path)).latest()
     assert [path.name for path in tmp_path.iterdir()] == ["metadata"]
+
+
+@pytest.mark.parametrize("made", FORMATS)
+@pytest.mark.parametrize("streams", [1, PLAIN_ROWS + 1])
+def test_a_vector_of_many_streams_is_packed(tmp_path: Path, made: Made, streams: int) -> None:
+    table: EntryTable = made(str(tmp_path / "table"))
+    vector = {f"s{number:03}": {parse_origin(ORIGIN): number + 1} for number in range(streams)}
+    table.publish(table.opened(SCHEMA), written_by(table, batch_of("s000", 1)), vector)
+    assert table.through(table.latest()) == vector
+    texts = [path.read_text() for path in (tmp_path / "table").rglob("*.json")]
+    assert any("packed" in text for text in texts) == (streams > PLAIN_ROWS)
 
 
 def test_where_nothing_is_there_is_no_table(tmp_path: Path) -> None:

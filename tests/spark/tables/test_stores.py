@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,9 @@ import pyarrow.fs as filesystems
 
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.waiting import until
-from crdtstream.spark.jobs.table_archive import checkpoint_of
+from crdtstream.spark.jobs.report import report
+from crdtstream.spark.jobs.table_archive import TableArchive, checkpoint_of
+from crdtstream.spark.jobs.table_audit import TableAudited, audit_table
 from crdtstream.spark.offsets import parse_origin
 from crdtstream.spark.tables.commits import TableConflict
 from crdtstream.spark.tables.entry_table import EntryTable
@@ -25,6 +28,8 @@ from crdtstream.spark.tables.files import batches_of
 from crdtstream.spark.tables.opening import table_at, table_of
 from crdtstream.spark.tables.stores import files_at
 from crdtstream.spark.tables.writing import FileWriter, WrittenFile
+from tests.spark.fake_regions import Regions
+from tests.spark.jobs.streams import filled, source
 from tests.spark.tables.files import ORIGIN, SCHEMA, batch_of, places_of
 from tests.spark.tables.formats import FORMATS, Made, vector_of, version_of
 
@@ -104,6 +109,19 @@ def test_of_two_writers_one_wins(table: EntryTable) -> None:
     with pytest.raises(TableConflict):
         publish(table, version, 1)
     assert seqs_of(table) == [1]
+
+
+@pytest.mark.timeout(400)
+def test_jobs_write_to_a_store_and_read_it(spark: Any, regions: Regions, table: EntryTable) -> None:
+    filled(regions)
+    for rows in (20, 4):
+        job = TableArchive(spark, source(regions), table)
+        # A run has a checkpoint of its own, so the second one begins where the table ends.
+        job.start().awaitTermination()
+        assert job.finish().rows == rows
+        filled(regions, 1)
+    assert audit_table(spark, source(regions), table) == TableAudited(24, 0, [])
+    assert sum(row.entries for row in report(spark, table)) == 24
 
 
 def test_without_options_a_place_is_found_as_pyarrow_finds_it(tmp_path: Path) -> None:
