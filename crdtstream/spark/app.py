@@ -48,7 +48,7 @@ from crdtstream.spark.output import (
     write_report,
     write_table_audit,
 )
-from crdtstream.spark.session import MASTER, report_failures_alone, start_session
+from crdtstream.spark.session import JOB_SETTINGS, MASTER, start_session
 from crdtstream.spark.shipping import write_zip
 
 if TYPE_CHECKING:
@@ -185,8 +185,7 @@ def show_batch(bar: JobBar, so_far: Archived, total: int | None, batch: int, pub
 
 def session_of(command: str, master: str) -> SparkSession:
     """The session of a job, which reports by itself how it ended."""
-    spark: SparkSession = start_session(f"crdtstream {command}", master)
-    report_failures_alone(spark)
+    spark: SparkSession = start_session(f"crdtstream {command}", master, JOB_SETTINGS)
     return spark
 
 

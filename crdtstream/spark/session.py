@@ -28,15 +28,11 @@ LOCAL_SETTINGS: Final = {
     # The JVM's second compiler stays on: without it a session starts 1 to 2 s sooner, but moves half the rows.
     "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={LOGGING.as_uri()}",
 }
-# What logs that a query or a task has failed, with a stack, before the caller has the same as an exception: also of a
-# task that succeeds when it is repeated.
-FAILURES: Final = (
-    "org.apache.spark.executor.Executor",
-    "org.apache.spark.scheduler.TaskSetManager",
-    "org.apache.spark.sql.execution.datasources.FileFormatWriter",
-    "org.apache.spark.sql.execution.datasources.v2",
-    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
-)
+# Of a job, which says by itself how it ended: no log of failed queries and tasks, with their stacks. A task may succeed
+# when it is repeated.
+JOB_SETTINGS: Final = {
+    "spark.driver.extraJavaOptions": f"{LOCAL_SETTINGS['spark.driver.extraJavaOptions']} -Dcrdtstream.failures=off"
+}
 
 
 def start_session(name: str = "crdtstream", master: str = MASTER, settings: Mapping[str, str] | None = None) -> Any:
@@ -63,10 +59,3 @@ def start_session(name: str = "crdtstream", master: str = MASTER, settings: Mapp
     spark = builder.getOrCreate()
     register(spark)
     return spark
-
-
-def report_failures_alone(spark: Any) -> None:
-    """Log no failures: who runs a query reports how it ended."""
-    log4j = spark.sparkContext._jvm.org.apache.logging.log4j
-    for name in FAILURES:
-        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)

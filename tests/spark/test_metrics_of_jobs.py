@@ -48,8 +48,8 @@ def running(words: Sequence[str]) -> Iterator[None]:
 @pytest.fixture
 def command(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def session_of(_name: str, _master: str) -> Any:
-        # What is active in the JVM is so for a thread, and a source in Python is looked up there.
-        spark._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
+        # This makes it the active session of this thread, in which a source in Python is looked up.
+        spark.createDataFrame([], "nothing int")
         return spark
 
     monkeypatch.setattr(jobs, "session_of", session_of)
