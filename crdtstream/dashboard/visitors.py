@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from crdtstream.dashboard.outcomes import ActionOutcome
 from crdtstream.observing.access import Access
 from crdtstream.observing.reading import RedisPorts
 
@@ -22,16 +23,6 @@ OUTCOMES_MAX = 20
 WRONG_S = 1.0
 NOBODY = "nobody answers: try again when a region does"
 WRONG = "wrong user or password"
-
-
-@dataclass(frozen=True)
-class ActionOutcome:
-    """A command that ran, and what the region replied."""
-
-    command: str
-    region: str
-    reply: str
-    is_error: bool
 
 
 @dataclass

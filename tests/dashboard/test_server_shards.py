@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,9 +34,14 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
 
 
 @pytest.fixture(scope="module")
-def looker(two: Two, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looker]:
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def looker(two: Two, browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looker]:
     with (
-        chromium() as browser,
         dashboard(tmp_path_factory.mktemp("dashboard"), [two[1].port + 1]) as url,
         looking_at(browser, url) as found,
     ):
@@ -82,3 +89,28 @@ def test_a_shard_that_is_down_is_named(looker: Looker, two: Two) -> None:
         west.signal(signal.SIGHUP)
         await_linked(east, west)
         page.get_by_role("heading", name="All 2 regions hold the same").wait_for()
+
+
+def test_a_leave_that_one_shard_misses_is_repeated(two: Two, browser: Any, tmp_path: Path) -> None:
+    """It ends the second region."""
+    east, west = two
+    stop_shard(west, 1)
+    with (
+        dashboard(tmp_path, [east.port], "--actions") as url,
+        looking_at(browser, url) as looker,
+        looker.page("/") as overview,
+    ):
+        overview.get_by_role("heading", name="region2 shard 1 does not answer").wait_for()
+        with looker.page("/actions?action=leave&region=region2&ask=yes") as page:
+            page.get_by_role("button", name="Run it").click()
+            page.get_by_role("heading", name="Refused").wait_for()
+            page.get_by_role("row", name="region2 shard 0 it has not been asked to leave").wait_for()
+            page.get_by_role("row", name="region2 shard 1 Connection refused").wait_for()
+            west.signal(signal.SIGHUP)
+            await_linked(east, west)
+            page.get_by_role("link", name="Repeat").click()
+            page.get_by_role("button", name="Run it").click()
+            page.get_by_role("heading", name="Done", exact=True).wait_for(timeout=60_000)
+            page.get_by_role("row", name="region2 shard 0").wait_for()
+            page.get_by_role("row", name="region2 shard 1 left").wait_for()
+    until(lambda: not west.runs(), "the supervisor ends with the last shard")

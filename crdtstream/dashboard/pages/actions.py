@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from typing import Any
+import time
+from collections.abc import Sequence
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
-from crdtstream.admin.comparison import text_of
+from crdtstream.admin.changing import WAITS
 from crdtstream.dashboard import asking
 from crdtstream.dashboard.actions import ACTIONS, GROUP, KEY, Action, FieldMissing, command_line, filled
-from crdtstream.dashboard.addresses import text_in
+from crdtstream.dashboard.addresses import text_in, url
 from crdtstream.dashboard.board import Board
 from crdtstream.dashboard.nodes import Tag
+from crdtstream.dashboard.outcomes import (
+    LEAVE,
+    ActionOutcome,
+    ShardOutcome,
+    absent_outcomes,
+    concerned,
+    has_left,
+    outcome_of,
+)
 from crdtstream.dashboard.pages.frame import admitted
 from crdtstream.dashboard.pages.live import Draw, Drawn, Parameters, key_in, register_live
 from crdtstream.dashboard.pages.login import form_of
 from crdtstream.dashboard.views import actions as view
-from crdtstream.dashboard.visitors import ActionOutcome, Visitor
+from crdtstream.dashboard.visitors import Visitor
+from crdtstream.observing.reading import RegionReading, evicted_places
 
 TIMEOUT_S = 10.0
+POLL_S = 0.2
 
 
 def register(board: Board) -> None:
@@ -28,10 +41,7 @@ def register(board: Board) -> None:
         async def draw() -> Drawn:
             done = visitor.outcomes.pop(text_in(parameters, "done"), None)
             if done is not None:
-                return (
-                    view.outcome(done.command, done.region, done.reply, done.is_error),
-                    view.overview(board.may_act),
-                )
+                return (view.outcome(done), view.overview(board.may_act))
             action = ACTIONS.get(text_in(parameters, "action"))
             if action is None or not board.may_act:
                 return (view.overview(board.may_act),)
@@ -82,23 +92,48 @@ def register_forms(app: FastAPI, board: Board) -> None:
             return Response("this form is not of your session: go back, and load the page again\n", 403)
         region = text_in(told, "region")
         fields = fields_of(action, told)
-        name = visitor.keep(await run(board, visitor, region, action.words(fields), fields.get(KEY)))
+        name = visitor.keep(await run(board, visitor, region, action, fields))
         return RedirectResponse(f"/actions?done={name}", 303)
 
     app.post("/act")(act)
 
 
-async def run(board: Board, visitor: Visitor, region: str, words: list[bytes], key: bytes | None) -> ActionOutcome:
+async def run(board: Board, visitor: Visitor, region: str, action: Action, fields: dict[str, bytes]) -> ActionOutcome:
     """Run a command in the shard that has its key; one without a key in all shards of the region."""
-    if key is None:
-        addresses = board.shards(region)
-    else:
-        addresses = {name: address for name, address in board.answering(key).items() if name == region}
-    if not addresses:
-        return ActionOutcome(command_line(words), region, "the region does not answer", True)
-    answers = {
-        name: await visitor.ports.ask(address, *words, timeout_s=TIMEOUT_S) for name, address in addresses.items()
-    }
-    replies: dict[str, Any] = {name: answer.error or text_of(answer.value) for name, answer in answers.items()}
-    reply = "; ".join(replies.values() if len(replies) == 1 else [f"{name}: {told}" for name, told in replies.items()])
-    return ActionOutcome(command_line(words), region, reply, any(answer.error for answer in answers.values()))
+    words = action.words(fields)
+    own = concerned(board.watch.readings, region, words, fields.get(KEY))
+    told = await (left(board, visitor, own, words) if words[0] == LEAVE else answered(board, visitor, own, words))
+    told += absent_outcomes(own, words, evicted_places(board.watch.readings))
+    again = url("/actions", action=action.name, region=region, ask="yes", **fields)
+    nobody = ShardOutcome(region, "the region does not answer", True)
+    return ActionOutcome(command_line(words), region, tuple(told) or (nobody,), again)
+
+
+async def answered(
+    board: Board, visitor: Visitor, own: Sequence[RegionReading], words: Sequence[bytes]
+) -> list[ShardOutcome]:
+    answers = await asyncio.gather(*[visitor.ports.ask(each.address, *words, timeout_s=TIMEOUT_S) for each in own])
+    gone = evicted_places(board.watch.readings)
+    return [outcome_of(one, words, answer, one.place in gone) for one, answer in zip(own, answers, strict=True)]
+
+
+async def left(
+    board: Board, visitor: Visitor, own: Sequence[RegionReading], words: Sequence[bytes]
+) -> list[ShardOutcome]:
+    """One shard goes last, once the others have left: a region whose shards are all down or gone would end before."""
+    last = next((each for each in own if each.answers), None)
+    others = [each for each in own if each is not last]
+    told = await answered(board, visitor, others, words)
+    ends_s = time.monotonic() + TIMEOUT_S
+    # One that has left ends a moment before the others are known to say so.
+    while all(not each.is_error for each in told) and not all(has_left(each) for each in told):
+        if time.monotonic() > ends_s:
+            break
+        await asyncio.sleep(POLL_S)
+        later = await answered(board, visitor, others, words)
+        told = [one if new.is_error else new for one, new in zip(told, later, strict=True)]
+    if last is None:
+        return told
+    if all(has_left(each) for each in told):
+        return [*await answered(board, visitor, [last], words), *told]
+    return [ShardOutcome(last.label, WAITS, True), *told]

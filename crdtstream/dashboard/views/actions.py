@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from crdtstream.dashboard.actions import ACTIONS, GROUP, KEY, Action, command_line
 from crdtstream.dashboard.addresses import url
-from crdtstream.dashboard.nodes import Tag, link, node, panel, remark
+from crdtstream.dashboard.nodes import Tag, link, node, panel, remark, table
+from crdtstream.dashboard.outcomes import ActionOutcome
 
+AGAIN = "Repeat the command once what is wrong is mended: shards that are done say so, and are left alone."
 DANGEROUS = ("destroy", "evict", "leave", "trim")
 
 
@@ -85,9 +87,23 @@ def question(
     )
 
 
-def outcome(command: str, region: str, reply: str, is_error: bool) -> Tag:
-    told = node("p", "complaint" if is_error else "", f"{region} replied: {reply}", role="status")
-    return panel("Done" if not is_error else "Refused", node("pre", "command", command), told, classes="narrow")
+def outcome(done: ActionOutcome) -> Tag:
+    """What was done, by shard where there are several; a command that is for all shards may be repeated."""
+    title = "Done in part" if done.is_partial else "Refused" if done.is_error else "Done"
+    command = node("pre", "command", done.command)
+    if len(done.shards) == 1:
+        (one,) = done.shards
+        told = node("p", "complaint" if one.is_error else "", f"{one.label} replied: {one.reply}", role="status")
+        return panel(title, command, told, classes="narrow")
+    rows = [(each.label, node("td", "complaint" if each.is_error else "", each.reply)) for each in done.shards]
+    return panel(
+        title,
+        command,
+        table(("shard", "replied"), rows),
+        remark(AGAIN) if done.is_error else None,
+        node("div", "buttons", link("Repeat", done.again, "button")),
+        classes="narrow",
+    )
 
 
 def target(fields: Mapping[str, bytes]) -> str:
