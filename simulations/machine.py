@@ -417,8 +417,11 @@ class Machine:
         return self._flip(rng, self._checkpoint_files() + self._log_ranges())
 
     def rot_old(self, rng: Random) -> str:
-        """Do the same in the last segment that is kept for peers only: a start no longer reads it."""
+        """Do the same in the last segment that is kept for peers only: a start no longer reads it. The next segment has
+        a record that is on the disk, so that a power loss leaves it there.
+        """
         needed = 0 if self.checkpointer.manifest is None else self.checkpointer.manifest.begun + 1
+        needed = min(needed, self.log.synced_position)
         firsts = self.log.segment_firsts()
         old = {segment_name(first) for first, after in pairwise(firsts) if after <= needed}
         places = [(name, 0, high) for name, _, high in self._log_ranges() if name in old]

@@ -21,7 +21,8 @@ POWERLESS = ("power", "torn", "disk-error")
 
 class OrderByKey(Checker):
     """A message that was sent through a region after that region had answered another one of its partition lies behind
-    it, unless the region lost in between what it had acknowledged, or was too far behind the home to wait for it.
+    it, unless the region lost in between what it had acknowledged, or was too far behind the home to wait for it, or
+    the home was evicted.
     """
 
     name = "order by key"
@@ -47,7 +48,8 @@ class OrderByKey(Checker):
         clients = world.partitioned
         if clients is None:
             return
-        first = first_offsets(known_at_end(world, clients))
+        known = known_at_end(world, clients)
+        first = {value: at for value, at in first_offsets(known).items() if not known.has_evicted_home(value)}
         kept = [(self._line_of(value, put), put, value) for value, put in clients.told.puts.items() if value in first]
         answered = sorted([one for one in kept if is_promised(world, one[1])], key=lambda one: (one[0], one[1].sent_at))
         for _, line in groupby(answered, key=lambda one: one[0]):

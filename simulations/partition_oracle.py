@@ -40,13 +40,16 @@ class Removal:
 
 @dataclass
 class Known:
-    """Every message by its dot and by its content, how entries were removed, and every epoch."""
+    """Every message by its dot and by its content, how entries were removed, every epoch, and the origins that an
+    operator evicted.
+    """
 
     numbered: dict[Dot, Numbered] = field(default_factory=dict)
     dots: dict[bytes, list[Dot]] = field(default_factory=dict)
     removals: dict[Dot, list[Removal]] = field(default_factory=dict)
     epochs: dict[Epoch, tuple[Epoch, list[int]]] = field(default_factory=dict)
     resets: dict[bytes, set[Dot]] = field(default_factory=dict)
+    evicted: set[int] = field(default_factory=set)
 
     def line(self) -> list[tuple[Epoch, list[int]]]:
         """The epochs that count with their first offsets, ascending."""
@@ -67,6 +70,10 @@ class Known:
                 return one.time_ms > 0 and starts[one.partition] <= one.entry_id[1] < end
         return False
 
+    def has_evicted_home(self, value: bytes) -> bool:
+        """True if a home that was evicted later has numbered this message: nobody waits for it to know of an epoch."""
+        return any(origin in self.evicted for origin, _ in self.dots[value])
+
     def lives(self, dot: Dot) -> bool:
         return dot not in self.removals and self.is_valid(dot)
 
@@ -81,6 +88,8 @@ def known_of(oracle: Oracle, spec: StreamSpec, vector: VersionVector | None = No
             record_messages(known, keys[effect.key], dot[0], effect)
         elif isinstance(effect, fx.EntriesAdded) and effect.key == state_key(spec.id):
             record_state(known, effect)
+        elif isinstance(effect, fx.MemberEvicted) and not effect.successor:
+            known.evicted.add(effect.origin)
     for dot, effect in rows:
         if isinstance(effect, fx.EntriesRemoved) and effect.key in keys:
             record_removal(known, keys[effect.key], Removal(effect.trimmed, oracle.clock_of(dot)), effect)
