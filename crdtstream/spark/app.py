@@ -6,7 +6,9 @@ Jobs and Spark are imported where a command runs: the help is there without them
 from __future__ import annotations
 
 import re
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -53,6 +55,7 @@ from crdtstream.spark.shipping import write_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from crdtstream.spark.jobs.archive import Archive, Archived
     from crdtstream.spark.jobs.backfill import Backfilled
@@ -73,6 +76,7 @@ class TableFormat(StrEnum):
     ICEBERG = "iceberg"
 
 
+POLL_S = 0.5
 DIVERGED = 1
 USAGE_ERROR = 2
 FAILED = 3
@@ -169,13 +173,23 @@ def archive(
         job = archive_of(spark, options, directory, table, keep_removed, catalog, store_option)
         total = job.unread() if console.is_terminal and not continuous else None
         job.progress = partial(show_batch, bar, job.result, total)
-        query = job.start(interval_s if continuous else None)
-        try:
-            query.awaitTermination()
-        except KeyboardInterrupt:
-            query.stop()
+        await_end(job.start(interval_s if continuous else None))
         done = job.finish()
     print_summary(done, Archived)
+
+
+def await_end(query: StreamingQuery) -> None:
+    """Wait until a query ends, or is stopped by SIGINT or SIGTERM. PySpark's own handler of SIGINT asks the JVM in the
+    middle of another question, of which both print a stack.
+    """
+    stopped = threading.Event()
+    if threading.current_thread() is threading.main_thread():
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, lambda *_: stopped.set())
+    while not query.awaitTermination(POLL_S):
+        if stopped.is_set():
+            query.stop()
+            return
 
 
 def show_batch(bar: JobBar, so_far: Archived, total: int | None, batch: int, published: Published) -> None:

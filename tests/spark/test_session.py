@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pyspark_crdtstream
+from crdtstream.processes.waiting import until
 from crdtstream.spark import register
 from crdtstream.spark.session import start_session
 from crdtstream.spark.source import CrdtStreamSource
@@ -100,6 +102,29 @@ def test_a_job_prints_nothing_where_nothing_is_wrong_and_a_sentence_where_it_fai
     assert [line for line in done.stdout.splitlines() if line.startswith("exit")] == ["exit 0", "exit 3"], done.stderr
     said = [line for line in done.stderr.splitlines() if line != OF_THE_JVM]
     assert len(said) == 1 and said[0].startswith("crdtstream spark: column "), done.stderr
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_job_that_is_stopped_ends_as_if_all_were_done(regions: Regions, tmp_path: Path, sent: signal.Signals) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("needs Java")
+    filled(regions)
+    words = ["spark", "archive", str(tmp_path / "archive"), "--endpoints", regions.endpoints, "--streams-pattern", "*"]
+    with (tmp_path / "said").open("w") as said, (tmp_path / "done").open("w") as done:
+        job = subprocess.Popen(
+            [sys.executable, "-m", "crdtstream", *words, "--continuous", "--interval-s", "0.2"],
+            cwd=ROOT,
+            stdout=done,
+            stderr=said,
+        )
+        try:
+            until(lambda: "batch 0" in (tmp_path / "done").read_text(), "a batch", 200)
+            job.send_signal(sent)
+            assert job.wait(120) == 0
+        finally:
+            job.kill()
+    assert "merged files" in (tmp_path / "done").read_text()
+    assert [line for line in (tmp_path / "said").read_text().splitlines() if line != OF_THE_JVM] == []
 
 
 def test_register_hands_over_the_class() -> None:
