@@ -21,6 +21,7 @@ from typing import Any
 
 import pyarrow.dataset
 import redis
+from redis.exceptions import RedisClusterException
 from rich.console import Console
 from rich.table import Table
 
@@ -66,11 +67,11 @@ class PipelineWriter(threading.Thread):
         number = 0
         while not self._ended.is_set():
             try:
-                with self._region.client(REPLY_TIMEOUT_S, decode=True) as client:
+                with self._region.cluster_client(REPLY_TIMEOUT_S) as client:
                     while not self._ended.is_set():
                         number = self._add(client, number)
                         self._ended.wait(PAUSE_S)
-            except redis.RedisError:
+            except (redis.RedisError, RedisClusterException):
                 self.lost_connections += 1
                 self._ended.wait(PAUSE_S)
 

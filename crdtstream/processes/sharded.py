@@ -69,6 +69,14 @@ class ShardedRegion(RegionProcess):
         with client_of(self.port + shard, timeout_s, self.launcher.inside, host=self.host) as client:
             return client.execute_command(*argv)
 
+    def cluster_client(self, timeout_s: float = DEADLINE_S) -> Any:
+        """Return a client that finds the shard of each key, with replies as text; the caller closes it."""
+        if self.shards == 1:
+            return self.client(timeout_s, decode=True)
+        return redis.RedisCluster(
+            host=self.host, port=self.port, socket_timeout=timeout_s, protocol=2, decode_responses=True
+        )
+
     def ask_shards(self, *argv: str | bytes | int) -> list[Any]:
         """Run one command in each shard."""
         return [self.ask_shard(shard, *argv) for shard in range(self.shards)]

@@ -17,7 +17,18 @@ import pyarrow.dataset
 from deltalake import DeltaTable
 
 from crdtstream.demo.cluster import DemoError
-from crdtstream.demo.pipeline import Compared, compare, complaints_of, rows_of_files, workplace
+from crdtstream.demo.pipeline import (
+    STREAMS,
+    Answered,
+    Compared,
+    PipelineWriter,
+    compare,
+    complaints_of,
+    rows_of_files,
+    workplace,
+)
+from crdtstream.demo.region import Region
+from crdtstream.processes.waiting import until
 from crdtstream.spark.jobs.audit import Audited, Divergence
 
 
@@ -73,3 +84,28 @@ def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
     with workplace(None) as made:
         assert made.is_dir()
     assert not made.exists()
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_writer_finds_the_shards_of_its_region_again_after_a_kill(tmp_path: Path, shards: int) -> None:
+    region = Region("east", 1, tmp_path, shards=shards)
+    writer = PipelineWriter(region)
+    try:
+        region.begin([])
+        region.await_serving()
+        writer.start()
+        until(lambda: streams_of(writer.answered) == set(STREAMS), "adds to all streams are answered")
+        region.kill()
+        region.begin([])
+        region.await_serving()
+        before = len(writer.answered)
+        until(lambda: streams_of(writer.answered[before:]) == set(STREAMS), "adds to all streams are answered again")
+    finally:
+        writer.stop()
+        region.request_stop()
+        region.stop()
+    assert writer.lost_connections
+
+
+def streams_of(answered: list[Answered]) -> set[str]:
+    return {stream for stream, _ in answered}
