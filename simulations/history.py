@@ -135,9 +135,10 @@ class History:
         self.lost.append(Lost(origin, counter, fault, policy))
 
     def _record_removal(self, argv: list[bytes], seen: VersionVector) -> None:
-        self.removals.append(((0, argv[1]), seen))
-        if argv[0] == b"DEL":
-            self.deletes.setdefault((0, argv[1]), []).append(seen)
+        for key in argv[1:] if argv[0] == b"DEL" else argv[1:2]:
+            self.removals.append(((0, key), seen))
+            if argv[0] == b"DEL":
+                self.deletes.setdefault((0, key), []).append(seen)
 
     def _record_acknowledged(self, group: GroupName, creates: list[Dot], ids: list[EntryId]) -> None:
         self.record_together(group, creates)

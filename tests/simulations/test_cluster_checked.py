@@ -79,6 +79,13 @@ def test_an_entry_that_nobody_removed_and_is_gone_is_named() -> None:
         cluster.verify("observed remove")
 
 
+def test_a_del_of_several_keys_removes_all_of_them() -> None:
+    adds = "  1> XADD x 100 f a\n     100-1\n  1> XADD y 100 f a\n     100-1\n"
+    scenario = Scenario(f"regions 2\nid-mode strict\n\n{adds}  1> DEL x y\n     2\n  sync\n  check lost write\n")
+    scenario.run()
+    assert scenario.differences() == []
+
+
 def test_an_unknown_checker_is_refused() -> None:
     with pytest.raises(ScenarioError, match="line 2: no checker is called 'nothing'"):
         Scenario("regions 2\ncheck nothing\n").run()
