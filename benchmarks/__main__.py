@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import tempfile
 from dataclasses import replace
@@ -23,6 +22,7 @@ from benchmarks.rows.catalog import ROWS, matching
 from benchmarks.scale import COUNTED, FULL, QUICK
 from benchmarks.servers import BenchmarkError, find_redis_server
 from benchmarks.two_passes import Measured, measure
+from crdtstream.processes.launching import end_cleanly_at_signals
 
 USAGE_ERROR = 2
 WIDTH = 200
@@ -49,7 +49,7 @@ def main(
     ] = None,
 ) -> None:
     """Compare crdtstream with a real redis-server."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that all servers are stopped
+    end_cleanly_at_signals()
     chosen = matching(profile or rows)
     if not chosen or (profile and len(chosen) > 1):
         progress.print(f"no such row; there are: {', '.join(row.name for row in ROWS)}")
@@ -102,4 +102,5 @@ def show(measured: Measured, machine: dict[str, str], as_json: bool, profile: Pr
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

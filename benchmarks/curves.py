@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import sys
 import tempfile
 import time
@@ -40,7 +39,7 @@ from benchmarks.load.repeated import WRITERS, entries_in, stream_steps
 from benchmarks.load.wire import Connection
 from benchmarks.report.figures import percentile
 from benchmarks.servers import EVERYSEC, BenchmarkError, Region, region_in
-from crdtstream.processes.launching import Launcher
+from crdtstream.processes.launching import Launcher, end_cleanly_at_signals
 from crdtstream.processes.memory import PeakMemory
 from crdtstream.processes.waiting import until
 
@@ -290,7 +289,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure regions of more and more entries and streams, with and without spilling."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that all servers are stopped
+    end_cleanly_at_signals()
     node = find_node(python)
     place = directory or Path(tempfile.gettempdir())
     points = []
@@ -342,4 +341,5 @@ def cells(figures: dict[str, float]) -> list[str]:
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import tempfile
 from collections.abc import Iterator
 from enum import StrEnum
@@ -17,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from crdtstream.processes.launching import end_cleanly_at_signals
 from nemesis.checker import KINDS
 from nemesis.cluster import PACKETS, RELAYS, ROOT
 from nemesis.faults import FAULTS, NEEDS_NAMESPACES
@@ -63,8 +63,7 @@ def main(
     keep: Annotated[Path | None, typer.Option(help="Directory for the records of failed rounds.")] = None,
 ) -> None:
     """Run three regions in network namespaces, on small disks, under load and faults."""
-    for each in (signal.SIGTERM, signal.SIGINT):  # a background job starts with SIGINT ignored
-        signal.signal(each, signal.default_int_handler)  # so that the clean-up runs
+    end_cleanly_at_signals()
     chosen = [name.strip() for name in faults.split(",")] if faults else list(FAULTS)
     unknown = [name for name in chosen if name not in FAULTS]
     if unknown:

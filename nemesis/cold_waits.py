@@ -32,7 +32,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from crdtstream.processes.launching import CHECKOUT, Launcher
+from crdtstream.processes.launching import CHECKOUT, Launcher, end_cleanly_at_signals
 from crdtstream.processes.ports import HOST
 from crdtstream.processes.region import RegionProcess
 from crdtstream.processes.waiting import until
@@ -254,4 +254,5 @@ def table_of(lines: list[Line]) -> Table:
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

@@ -32,6 +32,7 @@ from rich.table import Table
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import VersionVector, origin_of
 from crdtstream.core.values.entry_id import STRICT
+from crdtstream.processes.launching import end_cleanly_at_signals
 from crdtstream.processes.region import RegionProcess, Regions, regions_in
 from crdtstream.processes.waiting import ProcessError, until
 from crdtstream.replication import wire_pb2 as wire
@@ -277,4 +278,5 @@ def table_of(outcomes: list[Outcome]) -> Table:
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

@@ -34,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crdtstream.client.consumer import deliverer_of
+from crdtstream.processes.launching import end_cleanly_at_signals
 from crdtstream.processes.waiting import ProcessError, until
 from nemesis.cluster import RELAYS, Cluster, Region, workplace
 from nemesis.crowd import KEY, OWNED, SHARED, TAKEOVER_MS, Crowd
@@ -388,8 +389,7 @@ def main(
     ] = None,
 ) -> None:
     """Let consumers of two groups over three regions work while regions and links fail, and count what comes twice."""
-    for each in (signal.SIGTERM, signal.SIGINT):  # a background job starts with SIGINT ignored
-        signal.signal(each, signal.default_int_handler)  # so that the clean-up runs
+    end_cleanly_at_signals()
     known = [MOVES, *FAULTS]
     chosen = [name.strip() for name in faults.split(",")] if faults else known
     unknown = [name for name in chosen if name not in known]

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from crdtstream.processes.launching import end_cleanly_at_signals
 from crdtstream.processes.region import RegionProcess, await_agreement, regions_in
 
 MS = 1_000
@@ -67,4 +68,5 @@ def main(
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

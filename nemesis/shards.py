@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crdtstream.processes.clients import client_of, creates
+from crdtstream.processes.launching import end_cleanly_at_signals
 from crdtstream.processes.machines import SplitRegion
 from crdtstream.processes.waiting import until
 from nemesis.cold import all_of
@@ -244,4 +245,5 @@ def main(
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

@@ -28,6 +28,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from crdtstream.processes.launching import end_cleanly_at_signals
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until
 from nemesis.cluster import ROOT
@@ -285,4 +286,5 @@ def main(
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

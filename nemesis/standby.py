@@ -34,6 +34,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from crdtstream.processes.launching import end_cleanly_at_signals
 from crdtstream.processes.region import RegionProcess, await_agreement, regions_in
 from crdtstream.processes.waiting import until
 
@@ -239,4 +240,5 @@ def table_of(outcomes: list[Outcome]) -> Table:
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

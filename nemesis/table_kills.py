@@ -27,6 +27,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from crdtstream.processes.launching import end_cleanly_at_signals
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until
 from nemesis.cluster import ROOT
@@ -323,4 +324,5 @@ def main(
 
 
 if __name__ == "__main__":
+    end_cleanly_at_signals()
     typer.run(main)

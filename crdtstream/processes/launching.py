@@ -6,6 +6,7 @@ that is `Running`.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,14 @@ from crdtstream.processes.clients import Inside
 BESIDE = Path(__file__).resolve().parents[2]
 # An installed package is found from anywhere; a checkout is found from its own directory.
 CHECKOUT = BESIDE if (BESIDE / "pyproject.toml").exists() else None
+
+
+def end_cleanly_at_signals() -> None:
+    """Have SIGTERM and SIGINT raise KeyboardInterrupt, so that a program stops what it has started. A job in the
+    background of a shell starts with SIGINT ignored.
+    """
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.default_int_handler)
 
 
 class Running(Protocol):
