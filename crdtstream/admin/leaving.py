@@ -18,6 +18,7 @@ from crdtstream.observing.asking import RegionAnswer
 POLL_S = 0.2
 PATIENCE_S = 10.0
 ENDING, LEFT, STAYING = b"ending", b"left", b"staying"
+ABORTED = "the leave was aborted, and the region takes writes"
 
 # Name or number of a region, and how many effects it lacks.
 LackingEffects = dict[str, int]
@@ -65,7 +66,7 @@ class Follower:
         if state == LEFT:
             return self._left(answer)
         if state == STAYING:
-            return RegionAnswer(answer.region, error="the leave was aborted, and the region takes writes")
+            return RegionAnswer(answer.region, error=ABORTED)
         self._ending = state == ENDING
         self._show(lacking)
         return None

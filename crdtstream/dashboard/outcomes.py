@@ -10,13 +10,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from crdtstream.admin.comparison import text_of
-from crdtstream.admin.leaving import LEFT, STAYING, read_status
+from crdtstream.admin.leaving import ABORTED, LEFT, STAYING, read_status
 from crdtstream.observing.asking import RegionAnswer
 from crdtstream.observing.reading import RegionReading, labelled
 from crdtstream.observing.words import several
 from crdtstream.protocols.hash_slots import shard_of
 
 EVICT, LEAVE = b"CRDT.EVICT", b"CRDT.LEAVE"
+# How far a leave is; unlike the leave, it begins nothing.
+LEAVE_STATUS = (LEAVE, b"STATUS")
 EVICTED_BEFORE, LEFT_BEFORE = "evicted before", "left before"
 
 
@@ -71,6 +73,8 @@ def outcome_of(reading: RegionReading, words: Sequence[bytes], answer: RegionAns
             return ShardOutcome(reading.label, LEFT_BEFORE)
     if answer.error:
         return ShardOutcome(reading.label, answer.error, True)
+    if tuple(words) == LEAVE_STATUS and read_status(answer)[0] == STAYING:
+        return ShardOutcome(reading.label, ABORTED, True)
     return ShardOutcome(reading.label, progress(answer) if words[0] == LEAVE else text_of(answer.value))
 
 

@@ -121,7 +121,7 @@ class Claim:
             raise DirectoryRefused(
                 f"shard {shard} ran at {place.address}, and {data} is a copy that was not handed over to"
                 f" {self._address}: the directory that was copied could be started, too. Start the shard there again"
-                f" and move it; if it will never start there again, delete that directory; {LOSES}"
+                f" and move it; if that machine is lost, keep the other directory until this shard serves; {LOSES}"
             )
 
     def confirm(self, last_position: int, stopped: bool) -> None:

@@ -50,15 +50,11 @@ def number_of(config: Config) -> int:
 
 
 def replaced(config: Config) -> list[int]:
-    """The shards that take over, as `replace` says: those that it names, or all that run here; raises ConfigError."""
+    """The shards here that take over: all, or those that `replace` names; raises ConfigError."""
     if isinstance(config.replace, str):
-        return numbers_of(config.replace, config.shards, "replace")
+        named = numbers_of(config.replace, config.shards, "replace")
+        return [number for number in here(config) if number in named]
     return here(config) if config.replace else []
-
-
-def without_names(config: Config) -> Config:
-    """The settings of a region of one shard, where 1 and 0 are a switch as in any other variable."""
-    return replace(config, replace=config.replace == "1") if config.replace in ("0", "1") else config
 
 
 def of_shard(config: Config, number: int) -> Config:

@@ -13,7 +13,6 @@ from typing import Any
 
 from crdtstream.settings.config import Config, ConfigError, Limits
 from crdtstream.settings.rewriting import Values
-from crdtstream.settings.sharding import without_names
 from crdtstream.settings.table import (
     KNOWN,
     LIMIT_SETTINGS,
@@ -21,11 +20,13 @@ from crdtstream.settings.table import (
     OTHER_VARIABLES,
     PREFIX,
     REGION_SETTINGS,
+    SHARDS,
     Known,
     hint,
 )
 from crdtstream.settings.validating import validate
 
+SWITCH_NUMBERS = {"0": "no", "1": "yes"}
 ALL_SETTINGS = '; "crdtstream config sample" shows all'
 
 
@@ -49,8 +50,6 @@ class Sources:
         settings: dict[str, Any] = {name: value for name, value in values.items() if not KNOWN[name].of_limits}
         limits: dict[str, Any] = {name: value for name, value in values.items() if KNOWN[name].of_limits}
         config = Config(**settings, limits=Limits(**limits), config_file=config_file)
-        if config.shards == 1:
-            config = without_names(config)
         validate(config)
         return config
 
@@ -88,7 +87,9 @@ def values_of_variables(variables: Mapping[str, str]) -> Values:
             near = hint(variable.removeprefix(PREFIX), names, prefix=PREFIX)
             raise ConfigError(f'unknown variable "{variable}"{near or ALL_SETTINGS}')
         if text:
-            values[known.field] = known.parse(text, f"the variable {variable}")
+            # As of any switch, of shards, too: with 0-0 and 1-1 they are numbers.
+            meant = SWITCH_NUMBERS.get(text, text) if known.kind == SHARDS else text
+            values[known.field] = known.parse(meant, f"the variable {variable}")
     return values
 
 

@@ -68,6 +68,6 @@ def refuse_lost(config: Config, asked: str, epoch: int) -> None:
     """
     if epoch > FOUNDED:
         raise ConfigError(
-            f"shards {ranges_of(to_found(config))} are at this machine in the map of {asked}, which has changed since"
+            f"the map of {asked} has shards {ranges_of(to_found(config))} at this machine, and has changed since"
             f" the region was founded, and {config.data} has no {SHARDS_FILE}: mount the volume that has it; {LOSES}"
         )

@@ -153,7 +153,7 @@ class Supervisor:
         """A shard has changed: tell the service manager, and end if that is the end of all."""
         if self._unheard:
             asyncio.get_running_loop().call_soon(self._pass_on)
-        self._replaced -= {shard.number for shard in self._shards if not shard.status}
+        self._replaced -= {shard.number for shard in self._shards if not shard.status or shard.moves}
         waiting = [shard for shard in self._shards if shard.status and not shard.moves]
         if not waiting and not self._served:
             self._served = True

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from crdtstream.admin.leaving import ABORTED
 from crdtstream.dashboard.outcomes import (
     EVICTED_BEFORE,
     LEFT_BEFORE,
@@ -68,6 +69,8 @@ def test_an_origin_is_evicted_by_the_shard_that_knows_it() -> None:
             False,
             ("leaving, region west (2) lacks 3 effects", False),
         ),
+        ("CRDT.LEAVE STATUS", RegionAnswer("", [b"state", b"staying", b"lacking", []]), False, (ABORTED, True)),
+        ("CRDT.LEAVE ABORT", RegionAnswer("", [b"state", b"staying", b"lacking", []]), False, ("staying", False)),
     ],
 )
 def test_a_shard_that_is_done_says_so(words: str, answer: RegionAnswer, has_left: bool, told: tuple[str, bool]) -> None:

@@ -178,6 +178,7 @@ def test_what_takes_several_turns_and_names_no_key_is_cut_short() -> None:
     request(node, b"CRDT.DIGEST")
     assert node.context.works
     hold_clients(node)
+    assert not node.context.works
     assert move(node) == {CLIENT: f"-{UNBLOCKED}\r\n".encode()}
 
 

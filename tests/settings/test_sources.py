@@ -161,13 +161,14 @@ def test_a_file_is_read_again_under_the_same_flags(file: Path) -> None:
         ("1", "1", True),
         ("0", "1", False),
         ("yes", "1", True),
-        ("1", "2", "1"),
-        ("0", "2", "0"),
+        ("1", "2", True),
+        ("0", "2", False),
+        ("1-1", "2", "1-1"),
         ("0-1", "2", "0-1"),
         ("on", "2", True),
     ],
 )
-def test_a_number_is_a_switch_in_a_region_of_one_shard(text: str, shards: str, replaces: object) -> None:
+def test_in_a_variable_0_and_1_are_a_switch(text: str, shards: str, replaces: object) -> None:
     flags = values_of_flags({"name": "east", "region": "1", "cluster": "c", "shards": shards, "bulk_port": None})
     assert load_config(None, flags, {"CRDTSTREAM_REPLACE": text}).replace == replaces
 

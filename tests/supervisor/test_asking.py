@@ -75,7 +75,7 @@ async def test_one_that_agrees_or_cannot_tell_is_no_reason_to_wait(
 
 async def test_what_a_map_that_has_changed_places_here_is_not_founded(config: Config, other: Peer) -> None:
     other.addresses, other.epoch = ["", "", "b.example.net:18", "b.example.net:19"], 2
-    with pytest.raises(ConfigError, match=r"shards 2-3 are .* in the map of 127.0.0.1:.* mount the volume"):
+    with pytest.raises(ConfigError, match=r"the map of 127.0.0.1:.* has shards 2-3 at .* mount the volume"):
         await require_unfounded(config)
     with pytest.raises(ConfigError, match=r"shards 2 are .* in the map of"):
         await require_unfounded(replace(config, replace="3"))

@@ -18,6 +18,7 @@ from crdtstream.dashboard.board import Board
 from crdtstream.dashboard.nodes import Tag
 from crdtstream.dashboard.outcomes import (
     LEAVE,
+    LEAVE_STATUS,
     ActionOutcome,
     ShardOutcome,
     absent_outcomes,
@@ -130,7 +131,7 @@ async def left(
         if time.monotonic() > ends_s:
             break
         await asyncio.sleep(POLL_S)
-        later = await answered(board, visitor, others, words)
+        later = await answered(board, visitor, others, LEAVE_STATUS)
         told = [one if new.is_error else new for one, new in zip(told, later, strict=True)]
     if last is None:
         return told
