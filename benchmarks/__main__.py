@@ -49,7 +49,6 @@ def main(
     ] = None,
 ) -> None:
     """Compare crdtstream with a real redis-server."""
-    end_cleanly_at_signals()
     chosen = matching(profile or rows)
     if not chosen or (profile and len(chosen) > 1):
         progress.print(f"no such row; there are: {', '.join(row.name for row in ROWS)}")

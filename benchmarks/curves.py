@@ -289,7 +289,6 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Measure regions of more and more entries and streams, with and without spilling."""
-    end_cleanly_at_signals()
     node = find_node(python)
     place = directory or Path(tempfile.gettempdir())
     points = []

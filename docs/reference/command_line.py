@@ -26,7 +26,10 @@ from crdtstream.spark import app as spark
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ("simulations", "benchmarks", "nemesis", "fuzz")
-ENDS_AS_PROGRAM = re.compile(r'^if __name__ == "__main__":\n    (?:typer\.run\(main\)|app\(\))$', re.MULTILINE)
+ENDS_AS_PROGRAM = re.compile(
+    r'^if __name__ == "__main__":\n(?:    end_cleanly_at_signals\(\)\n)?    (?:typer\.run\(main\)|app\(\))$',
+    re.MULTILINE,
+)
 VALUES = {bool: "", float: "number", int: "number", Path: "path", str: "text"}
 # What typer adds to every program.
 COMMON = ("help", "install_completion", "show_completion")
