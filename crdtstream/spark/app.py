@@ -9,7 +9,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
@@ -54,6 +54,8 @@ from crdtstream.spark.session import JOB_SETTINGS, MASTER, start_session
 from crdtstream.spark.shipping import write_zip
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -179,17 +181,27 @@ def archive(
 
 
 def await_end(query: StreamingQuery) -> None:
-    """Wait until a query ends, or is stopped by SIGINT or SIGTERM. PySpark's own handler of SIGINT asks the JVM in the
-    middle of another question, of which both print a stack.
+    """Wait until a query ends, or is stopped by SIGINT or SIGTERM; another one ends the process. PySpark's own handler
+    of SIGINT asks the JVM in the middle of another question, of which both print a stack.
     """
     stopped = threading.Event()
-    if threading.current_thread() is threading.main_thread():
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, lambda *_: stopped.set())
+
+    def stop(*_: object) -> None:
+        handle_signals(signal.default_int_handler)
+        stopped.set()
+
+    handle_signals(stop)
     while not query.awaitTermination(POLL_S):
         if stopped.is_set():
             query.stop()
             return
+    handle_signals(signal.default_int_handler)
+
+
+def handle_signals(handler: Callable[[int, FrameType | None], object]) -> None:
+    if threading.current_thread() is threading.main_thread():  # Python has signals handled in that one alone.
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, handler)
 
 
 def show_batch(bar: JobBar, so_far: Archived, total: int | None, batch: int, published: Published) -> None:
