@@ -20,6 +20,7 @@ from crdtstream.spark.source import CrdtStreamSource
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled
 
+needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
 ROOT = Path(__file__).resolve().parents[2]
 # Java's own, because Spark asks for that module.
 OF_THE_JVM = "WARNING: Using incubator modules: jdk.incubator.vector"
@@ -55,11 +56,10 @@ spark.stop()
 """
 
 
+@needs_java
 @pytest.mark.slow
 def test_workers_that_spark_closes_print_nothing() -> None:
     """Spark closes a worker after a minute without a task."""
-    if shutil.which("java") is None:
-        pytest.skip("needs Java")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", IDLE_WORKER], env=environment, capture_output=True, text=True, timeout=300, check=True
@@ -83,11 +83,10 @@ for words in (archive, [*load, "--format", "json"]):
 """
 
 
+@needs_java
 def test_a_job_prints_nothing_where_nothing_is_wrong_and_a_sentence_where_it_fails(
     regions: Regions, tmp_path: Path
 ) -> None:
-    if shutil.which("java") is None:
-        pytest.skip("needs Java")
     filled(regions)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "1.json").write_text('{"stream": "s", "fields": {"f": "v"}, "more": 1}\n')
@@ -104,10 +103,9 @@ def test_a_job_prints_nothing_where_nothing_is_wrong_and_a_sentence_where_it_fai
     assert len(said) == 1 and said[0].startswith("crdtstream spark: column "), done.stderr
 
 
+@needs_java
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_job_that_is_stopped_ends_as_if_all_were_done(regions: Regions, tmp_path: Path, sent: signal.Signals) -> None:
-    if shutil.which("java") is None:
-        pytest.skip("needs Java")
     filled(regions)
     words = ["spark", "archive", str(tmp_path / "archive"), "--endpoints", regions.endpoints, "--streams-pattern", "*"]
     with (tmp_path / "said").open("w") as said, (tmp_path / "done").open("w") as done:
