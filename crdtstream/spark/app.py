@@ -211,7 +211,7 @@ def show_batch(bar: JobBar, so_far: Archived, total: int | None, batch: int, pub
 
 def session_of(command: str, master: str) -> SparkSession:
     """The session of a job, which reports by itself how it ended."""
-    spark: SparkSession = start_session(f"crdtstream {command}", master, JOB_SETTINGS)
+    spark: SparkSession = start_session(f"crdtstream {command}", master, local=JOB_SETTINGS)
     return spark
 
 
@@ -389,9 +389,10 @@ def write_metrics(query: str, port: int) -> WriteMetrics:
 
 def show_backfilled(bar: JobBar, figures: WriteMetrics, done: Backfilled, total: int | None = None) -> None:
     left_out = f", {done.skipped:,} of them published before" if done.skipped else ""
-    bar.show(f"{done.rows:,} rows in {done.batches} batches{left_out}")
+    unknown = f", {done.unknown:,} of them perhaps published before" if done.unknown else ""
+    bar.show(f"{done.rows:,} rows in {done.batches} batches{left_out}{unknown}")
     bar.count(done.rows, total)
-    figures.set(done.batches, done.rows - done.skipped, done.skipped)
+    figures.set(done.batches, done.published, done.skipped)
 
 
 @app.command()

@@ -23,6 +23,7 @@ from crdtstream.spark.heads import LEDGERS, Head, Heads
 from crdtstream.spark.offsets import Positions, origin_text, shown, stream_bytes
 from crdtstream.spark.options import OptionError, Options
 from crdtstream.spark.plan import count_of
+from crdtstream.spark.tables.commits import UnreadableTable
 from crdtstream.spark.tables.files import TableFile, batches_of
 from crdtstream.spark.tables.opening import table_at
 
@@ -57,8 +58,14 @@ class PinnedTable:
 
     def __init__(self, options: Options, schema: Any) -> None:
         uri = options["archive"]
-        archive = table_at(uri)
-        table = archive.latest()
+        try:
+            archive = table_at(uri)
+            table = archive.latest()
+        except UnreadableTable:
+            raise OptionError(
+                f"archive: there is no table at {uri} that can be read without a catalogue: name the directory or"
+                " address that archive --table has written, or leave the option archive out"
+            ) from None
         require_columns(uri, archive.columns(table), schema)
         self.vector = chosen(archive.through(table), options)
         streams = {shown(stream) for stream in self.vector}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
 
 POLL_S: Final = 0.5
 
@@ -16,7 +16,7 @@ POLL_S: Final = 0.5
 class JobBar:
     """The bar of one job. Without a total it moves to and fro."""
 
-    def __init__(self, console: Console, progress: Progress, task: TaskID) -> None:
+    def __init__(self, console: Console, progress: Progress, task: Task) -> None:
         self._console = console
         self._progress = progress
         self._task = task
@@ -24,13 +24,15 @@ class JobBar:
     def show(self, text: str) -> None:
         """Say what was done."""
         if self._console.is_terminal:
-            self._progress.update(self._task, description=text)
+            self._progress.update(self._task.id, description=text)
         else:
             self._console.print(text)
 
     def count(self, completed: int, total: int | None) -> None:
         """Say how much of the total, in any unit."""
-        self._progress.update(self._task, completed=completed, total=total)
+        if total is None:  # Progress takes that as "unchanged".
+            self._task.total = self._task.finished_time = None
+        self._progress.update(self._task.id, completed=completed, total=total)
 
 
 @contextmanager
@@ -38,7 +40,8 @@ def job_bar(console: Console, text: str) -> Iterator[JobBar]:
     """Show a bar with this text until the context ends; nothing of it where the console is no terminal."""
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        yield JobBar(console, progress, progress.add_task(text, total=None))
+        progress.add_task(text, total=None)
+        yield JobBar(console, progress, progress.tasks[0])
 
 
 @contextmanager
@@ -58,8 +61,12 @@ def tasks_bar(console: Console, text: str, spark: Any) -> Iterator[JobBar]:
 
 
 def follow(bar: JobBar, spark: Any, ended: threading.Event) -> None:
-    while not ended.wait(POLL_S):
-        bar.count(*tasks_of(spark))
+    """Count until the job ends, or its JVM, of which the job says so itself."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError):
+        while not ended.wait(POLL_S):
+            bar.count(*tasks_of(spark))
 
 
 def tasks_of(spark: Any) -> tuple[int, int | None]:

@@ -162,20 +162,14 @@ class QueryMonitor(StreamingQueryListener, Collector):
     # The sink
 
     def _published(self, progress: Any) -> tuple[int, int]:
-        """How many rows of a batch the sink has published and left out."""
+        """How many rows of a batch the sink has published, and left out; neither if it does not say."""
         if self._ledger is None:
             return 0, 0
-        rows = max(0, progress.sink.numOutputRows)
-        return (rows, 0) if self._ledger.has_changed() else (0, rows)
+        rows, was_published = max(0, progress.sink.numOutputRows), self._ledger.has_changed()
+        return (rows if was_published else 0, rows if was_published is False else 0)
 
     def _watch(self, event: Any) -> LedgerWatch | None:
-        if self._sink is None:
-            return None
-        try:
-            return LedgerWatch(self._sink, self._sink["txnAppId"] or str(event.id))
-        except BulkError as error:
-            log.warning("the rows that the sink publishes are not counted in this run: %s", error)
-            return None
+        return None if self._sink is None else LedgerWatch(self._sink, self._sink["txnAppId"] or str(event.id))
 
     # Prometheus
 

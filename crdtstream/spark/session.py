@@ -28,16 +28,21 @@ LOCAL_SETTINGS: Final = {
     # The JVM's second compiler stays on: without it a session starts 1 to 2 s sooner, but moves half the rows.
     "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={LOGGING.as_uri()}",
 }
-# Of a job, which says by itself how it ended: no log of failed queries and tasks, with their stacks. A task may succeed
-# when it is repeated.
+# Of a job, which says by itself how it ended: its local session has no log of failed queries and tasks, with their
+# stacks. A task may succeed when it is repeated.
 JOB_SETTINGS: Final = {
     "spark.driver.extraJavaOptions": f"{LOCAL_SETTINGS['spark.driver.extraJavaOptions']} -Dcrdtstream.failures=off"
 }
 
 
-def start_session(name: str = "crdtstream", master: str = MASTER, settings: Mapping[str, str] | None = None) -> Any:
-    """Start a session and register the format. Workers would otherwise use the `python3` on the PATH, perhaps another
-    Python.
+def start_session(
+    name: str = "crdtstream",
+    master: str = MASTER,
+    settings: Mapping[str, str] | None = None,
+    local: Mapping[str, str] | None = None,
+) -> Any:
+    """Start a session and register the format; `local` are further settings of a local session. Workers would otherwise
+    use the `python3` on the PATH, perhaps another Python.
 
     Under `spark-submit` its master and settings apply; `master` is for a process that starts Spark itself.
     """
@@ -53,7 +58,7 @@ def start_session(name: str = "crdtstream", master: str = MASTER, settings: Mapp
         builder = builder.master(master)
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            chosen |= LOCAL_SETTINGS
+            chosen |= {**LOCAL_SETTINGS, **(local or {})}
     for key, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

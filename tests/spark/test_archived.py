@@ -11,8 +11,10 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
+from crdtstream.spark.archived import PinnedTable
 from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.options import OptionError, Options
+from crdtstream.spark.tables.commits import PUBLISHED
 from crdtstream.spark.tables.opening import table_of
 from tests.spark.fake_regions import Regions
 from tests.spark.jobs.streams import filled, held, source
@@ -129,6 +131,16 @@ def test_a_streaming_query_begins_with_the_table(spark: Any, regions: Regions, t
         region.trim("b", region.origin, max(entry[0] for entry in regions.streams[b"b"][region.origin]))
     run()
     assert sorted(seen) == grown
+
+
+def test_a_place_without_a_table_is_refused_with_words_for_the_option(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / PUBLISHED).write_text("{}")
+    for place in (tmp_path / "none", files):
+        options = Options({"endpoints": "a:1", "streamsPattern": "*", "archive": str(place)})
+        with pytest.raises(OptionError, match=r"archive: there is no table at .* or leave the option archive out"):
+            PinnedTable(options, None)
 
 
 def test_what_does_not_fit_is_refused(spark: Any, regions: Regions, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+
 from rich.console import Console
 
 from crdtstream.processes.waiting import until
@@ -49,9 +50,32 @@ def test_on_a_terminal_a_bar_says_how_much_of_it_is_done() -> None:
     assert "\n3 rows" not in shown.getvalue()
 
 
+def test_a_bar_whose_total_is_not_known_any_more_has_none() -> None:
+    console, shown = console_of(True)
+    with job_bar(console, "comparing") as bar:
+        bar.count(4, 4)
+        bar.count(0, None)
+        bar.show("between two stages")
+    assert "0/?" in shown.getvalue() and "0/4" not in shown.getvalue()
+
+
 def test_the_tasks_of_the_stages_that_run_are_counted() -> None:
     assert tasks_of(session_of((1, 4), None, (2, 3))) == (3, 7)
     assert tasks_of(session_of()) == (0, None)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [pytest.importorskip("py4j.protocol").Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError()],
+)
+def test_a_bar_says_nothing_of_a_jvm_that_has_ended(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def gone() -> None:
+        raise error
+
+    monkeypatch.setattr(bars, "POLL_S", 0.01)
+    console, _ = console_of(True)
+    with job_bar(console, "comparing") as bar:
+        bars.follow(bar, SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=gone)), threading.Event())
 
 
 def test_a_bar_follows_spark_until_the_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:

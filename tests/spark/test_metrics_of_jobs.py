@@ -25,11 +25,14 @@ from tests.spark.jobs.streams import filled, source
 from tests.spark.pages import metrics_at
 
 pytestmark = pytest.mark.timeout(400)
+ENDS_S = 60
 
 
 @contextmanager
-def running(words: Sequence[str]) -> Iterator[None]:
-    """A command in a thread; the context waits for its end, which must be a good one."""
+def running(words: Sequence[str], spark: Any, held: threading.Event) -> Iterator[None]:
+    """A command in a thread; the context waits for its end, which must be a good one. Where the context fails, the
+    queries are stopped, and what is held goes on.
+    """
     ends: list[object] = []
 
     def run() -> None:
@@ -38,10 +41,16 @@ def running(words: Sequence[str]) -> Iterator[None]:
         except SystemExit as end:
             ends.append(end.code)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    yield
-    thread.join()
+    try:
+        yield
+        thread.join()
+    finally:
+        held.set()
+        for query in spark.streams.active:
+            query.stop()
+        thread.join(ENDS_S)
     assert ends == [0]
 
 
@@ -82,13 +91,13 @@ def page_of(port: int) -> dict[str, float]:
 
 @pytest.mark.usefixtures("command")
 @pytest.mark.parametrize("table", ["parquet", "delta"])
-def test_an_archive(spark: Any, regions: Regions, tmp_path: Path, table: str) -> None:
+def test_an_archive(spark: Any, regions: Regions, tmp_path: Path, held: threading.Event, table: str) -> None:
     pytest.importorskip("deltalake")
     filled(regions)
     port = free_port()
     words = ["archive", str(tmp_path / "archive"), "--endpoints", regions.endpoints, "--streams-pattern", "*"]
     words += ["--continuous", "--interval-s", "0.2", "--metrics-port", str(port), "--table", table]
-    with running([*words, "--option", "discoveryIntervalMs=1"]):
+    with running([*words, "--option", "discoveryIntervalMs=1"], spark, held):
         label = ""
 
         def value(name: str, more: str = "") -> float | None:
@@ -107,14 +116,14 @@ def test_an_archive(spark: Any, regions: Regions, tmp_path: Path, table: str) ->
 
 
 @pytest.mark.usefixtures("command")
-def test_a_backfill(region: RegionProcess, tmp_path: Path, held: threading.Event) -> None:
+def test_a_backfill(spark: Any, region: RegionProcess, tmp_path: Path, held: threading.Event) -> None:
     (tmp_path / "files").mkdir()
     for number in range(2):
         (tmp_path / "files" / f"{number}.json").write_text(json.dumps({"stream": "s", "f": str(number)}) + "\n")
     port = free_port()
     words = ["backfill", str(tmp_path / "files"), "--endpoints", region.bulk_address, "--format", "json"]
     words += ["--checkpoint", str(tmp_path / "state"), "--batch-bytes", "1", "--rows-per-s", "0.001"]
-    with running([*words, "--metrics-port", str(port)]):
+    with running([*words, "--metrics-port", str(port)], spark, held):
         published = 'crdtstream_spark_published_rows_total{query="backfill"}'
         until(lambda: page_of(port).get(published) == 1, lambda: str(page_of(port)), 200)
         assert page_of(port)['crdtstream_spark_skipped_rows_total{query="backfill"}'] == 0
@@ -129,7 +138,7 @@ def test_a_replay(spark: Any, regions: Regions, tmp_path: Path, held: threading.
     archive(spark, source(regions), str(tmp_path / "archive"))
     port = free_port()
     words = ["replay", str(tmp_path / "archive"), "--endpoints", regions.endpoints, "--into", "again", "--force"]
-    with running([*words, "--metrics-port", str(port)]):
+    with running([*words, "--metrics-port", str(port)], spark, held):
         published = 'crdtstream_spark_published_rows_total{query="replay"}'
         until(lambda: page_of(port).get(published) == 1, lambda: str(page_of(port)), 200)
         assert page_of(port)['crdtstream_spark_batches_total{query="replay"}'] == 1

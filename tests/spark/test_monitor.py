@@ -15,6 +15,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import grpc
+
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import RegionProcess
 from crdtstream.processes.waiting import until
@@ -103,7 +105,17 @@ def test_a_ledger_that_cannot_be_read_costs_the_figures_alone(
     regions.stop()
     with caplog.at_level(logging.WARNING):
         monitor.onQueryStarted(SimpleNamespace(name="mine", id="id-mine"))
-    assert "the rows that the sink publishes are not counted in this run" in caplog.text
+    assert "which rows were published before is not known until the ledger can be read" in caplog.text
+
+
+def test_a_batch_beside_an_unread_ledger_was_neither_published_nor_left_out(regions: Regions) -> None:
+    monitor = QueryMonitor(given(regions), sink=given(regions, txnAppId="loads"))
+    for region in regions.regions:
+        region.fail("Heads", grpc.StatusCode.PERMISSION_DENIED)
+    monitor.onQueryStarted(SimpleNamespace(name="mine", id="id-mine"))
+    for batch in range(2):
+        monitor.onQueryProgress(progress({}, rows=5, batch=batch))
+    assert (monitor.figures.published, monitor.figures.skipped) == (0, 5)
 
 
 def test_what_is_unread_is_counted_from_where_a_query_begins(regions: Regions) -> None:

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import pyspark_crdtstream
 from crdtstream.processes.waiting import until
-from crdtstream.spark import register
+from crdtstream.spark import app, register
 from crdtstream.spark.session import start_session
 from crdtstream.spark.source import CrdtStreamSource
 from tests.spark.fake_regions import Regions
@@ -41,6 +42,39 @@ def test_what_is_missing_is_said_with_what_to_install(monkeypatch: pytest.Monkey
         start_session()
     # Whatever is wrong with it, a look-up of another format goes on.
     assert importlib.import_module("pyspark_crdtstream").__all__ == []
+
+
+@pytest.mark.parametrize(("master", "prints_stacks"), [("local[2,4]", False), ("spark://host:7077", True)])
+def test_only_a_local_session_of_a_job_has_its_settings(
+    monkeypatch: pytest.MonkeyPatch, master: str, prints_stacks: bool
+) -> None:
+    given: dict[str, str] = {}
+
+    class Builder:
+        def __init__(self) -> None:
+            self.dataSource = SimpleNamespace(register=lambda _source: None)
+
+        def appName(self, _name: str) -> Builder:
+            return self
+
+        master = appName
+
+        def config(self, key: str, value: str) -> Builder:
+            given[key] = value
+            return self
+
+        def getOrCreate(self) -> Builder:
+            return self
+
+    pytest.importorskip("pyspark")
+    monkeypatch.setattr("pyspark.sql.SparkSession", SimpleNamespace(builder=Builder()))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP"):
+        monkeypatch.setenv(name, "x")
+    app.session_of("audit", master)
+    options = given.get("spark.driver.extraJavaOptions", "")
+    assert ("-Dcrdtstream.failures=off" not in options) == prints_stacks
+    assert given["spark.sql.session.timeZone"] == "UTC"
 
 
 IDLE_WORKER = """

@@ -18,7 +18,6 @@ from pyspark.sql import functions as f
 from crdtstream.spark.jobs.defaults import BATCH_BYTES
 from crdtstream.spark.ledgers import LedgerWatch
 from crdtstream.spark.options import Options
-from crdtstream.spark.regions import BulkError
 from crdtstream.spark.tables.commits import PARQUET, UnreadableTable
 from crdtstream.spark.tables.opening import kind_at
 
@@ -28,19 +27,25 @@ JSON = "json"
 @dataclass
 class Backfilled:
     """The result of a run: the rows of all its batches, of which `skipped` are those that an earlier run had published
-    already.
+    already, and `unknown` those of which no region said whether they are.
     """
 
     batches: int = 0
     rows: int = 0
     skipped: int = 0
+    unknown: int = 0
     seconds: float = 0.0
 
-    def add(self, rows: int, was_published: bool) -> None:
+    @property
+    def published(self) -> int:
+        return self.rows - self.skipped - self.unknown
+
+    def add(self, rows: int, was_published: bool | None) -> None:
         """Count a batch."""
         self.batches += 1
         self.rows += rows
-        self.skipped += 0 if was_published else rows
+        self.skipped += rows if was_published is False else 0
+        self.unknown += rows if was_published is None else 0
 
 
 Progress = Callable[[Backfilled], None]
@@ -88,7 +93,12 @@ class Backfill:
             .trigger(availableNow=True)
             .start()
         )
-        self._publisher.set_result(Publisher(self._options, f"backfill-{query.id}"))
+        try:
+            self._publisher.set_result(Publisher(self._options, f"backfill-{query.id}"))
+        except BaseException as error:  # The first batch waits for it.
+            self._publisher.set_exception(error)
+            query.stop()
+            raise
         query.awaitTermination()
         self.result.seconds = time.monotonic() - self._began_s
         return self.result
@@ -110,20 +120,19 @@ class Backfill:
 
 
 class Publisher:
-    """Writes batches under one name, each once, and says which had been published before."""
+    """Writes batches under one name, each once, and says which had been published before, as far as that is known."""
 
     def __init__(self, options: Mapping[str, str], application: str) -> None:
         self._options = {**options, "txnAppId": application}
         self._ledger = LedgerWatch(Options(self._options), application)
 
-    def publish(self, rows: DataFrame, batch: int) -> bool:
-        """Return whether the rows were added; otherwise this batch was published by an earlier run."""
+    def publish(self, rows: DataFrame, batch: int) -> bool | None:
+        """Return whether the rows were added; otherwise this batch was published by an earlier run. None if the region
+        does not say.
+        """
         writer = rows.write.format("crdtstream").options(**self._options).option("txnVersion", str(batch))
         writer.mode("append").save()
-        try:
-            return self._ledger.has_changed()
-        except BulkError:  # The rows are there; that the region went down since is of no matter to them.
-            return True
+        return self._ledger.has_changed()
 
 
 def refuse_archives(directory: str) -> None:

@@ -76,7 +76,7 @@ def refuse_other_forms(archive: EntryTable, table: Any) -> None:
     held = archive.columns(table).field("fields").type
     if type_of_fields(held) != ARRAY:
         raise UnreadableTable(
-            f"{archive.uri} has fields as {held}, which is not the whole entry, so it cannot be compared: archive"
+            f"{archive.uri} stores fields as {held}, which loses part of an entry, so it cannot be compared: archive"
             " without the option fieldsAs"
         )
 

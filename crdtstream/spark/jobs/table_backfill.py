@@ -75,7 +75,7 @@ def bounds_of(rows: DataFrame, batches: int) -> list[float]:
     return sorted(set(rows.approxQuantile("ms", shares, 0.0))) if shares else []
 
 
-def write(rows: DataFrame, publisher: Publisher, batch: int) -> tuple[int, bool]:
+def write(rows: DataFrame, publisher: Publisher, batch: int) -> tuple[int, bool | None]:
     """Publish one batch, each stream in the order of its IDs; return how many rows it has, and whether they are new."""
     ordered = rows.repartition("stream").sortWithinPartitions("stream", "ms", id_seq(), "origin").persist()
     try:

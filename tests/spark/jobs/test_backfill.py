@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import grpc
 import pyarrow
 import pyarrow.parquet
 
@@ -45,6 +46,28 @@ def put(files: Path, file_format: str, number: int) -> None:
     pairs = pyarrow.map_(pyarrow.string(), pyarrow.string())
     fields = pyarrow.array([[("f", value)] for value in values], pairs)
     pyarrow.parquet.write_table(pyarrow.table({"stream": ["s"] * len(values), "fields": fields}), path)
+
+
+def test_a_user_who_may_only_add_loads_files(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    for region in regions.regions:
+        region.fail("Heads", *[grpc.StatusCode.PERMISSION_DENIED] * 9)
+    put(tmp_path, "json", 0)
+    done = Backfill(spark, str(tmp_path), "json", sink(regions), str(tmp_path / "_state")).run()
+    assert (done.rows, done.published, done.skipped, done.unknown) == (3, 0, 0, 3)
+    assert sorted(regions.values("s")) == [b"0-0", b"0-1", b"0-2"]
+
+
+def test_a_fault_at_the_start_ends_the_query(
+    spark: Any, regions: Regions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("crdtstream.spark.jobs.backfill.Publisher", fault)
+    put(tmp_path, "json", 0)
+    with pytest.raises(ZeroDivisionError):
+        Backfill(spark, str(tmp_path), "json", sink(regions), str(tmp_path / "_state")).run()
+    assert not spark.streams.active and not regions.streams
 
 
 def test_a_lost_commit_loads_nothing_twice(spark: Any, regions: Regions, tmp_path: Path) -> None:

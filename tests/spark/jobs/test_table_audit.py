@@ -97,7 +97,7 @@ def test_fields_that_are_not_whole_are_not_compared(spark: Any, regions: Regions
     table = DeltaArchive(str(tmp_path / "table"))
     pairs = pa.map_(pa.binary(), pa.binary())
     table.opened(pa.schema([pa.field("fields", pairs) if each.name == "fields" else each for each in SCHEMA]))
-    with pytest.raises(UnreadableTable, match=r"has fields as map<binary, binary.*: archive without the option"):
+    with pytest.raises(UnreadableTable, match=r"stores fields as map<binary, binary.*: archive without the option"):
         audited(spark, regions, table)
 
 

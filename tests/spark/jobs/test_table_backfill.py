@@ -12,6 +12,8 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
+import grpc
+
 from crdtstream.processes.region import RegionProcess
 from crdtstream.spark.jobs.backfill import Backfilled
 from crdtstream.spark.jobs.replay import OwnArchive
@@ -71,6 +73,15 @@ def test_a_version_is_loaded_and_a_repeated_run_adds_nothing(
         assert (done.rows, done.batches) == (len(then), 4)
         assert entries(spark, other) == then
     assert len(seen) == 8 and {total for _, total in seen} == {len(then)}
+
+
+def test_a_user_who_may_only_add_loads_a_table(spark: Any, regions: Regions, other: Regions, table: EntryTable) -> None:
+    filled(regions)
+    archive(spark, regions, table)
+    other[1].fail("Heads", *[grpc.StatusCode.PERMISSION_DENIED] * 9)
+    done = load_table(spark, table, "latest", sink(other))
+    assert (done.rows, done.published, done.unknown) == (20, 0, 20)
+    assert len(other.values("a")) == 10
 
 
 def test_what_cannot_be_loaded_is_named(spark: Any, regions: Regions, other: Regions, table: EntryTable) -> None:
