@@ -1,8 +1,8 @@
 """Clients of regions of several shards, as `redis-py` makes them, and what they were answered.
 
 A producer names each add (`IDMP`) and repeats it under that name until it is answered. A consumer reads its group and
-acknowledges; after an error it first reads again what is pending for it. There are two kinds of producers, because
-`redis-py` has two cluster clients.
+acknowledges until that is answered; after an error, and when nothing is new, it reads what is pending for it, because
+`redis-py` repeats a lost XREADGROUP itself. There are two kinds of producers, as `redis-py` has two cluster clients.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ class Consumed:
     group: str
     delivered: Counter[bytes] = field(default_factory=Counter)
     acknowledged: set[bytes] = field(default_factory=set)
+    # Their acknowledgement was sent, perhaps, and not answered: a region that has it delivers them no more.
+    unanswered: set[bytes] = field(default_factory=set)
     # Delivered again, although the acknowledgement had been answered.
     again: list[bytes] = field(default_factory=list)
     failure: str = ""
@@ -134,22 +136,26 @@ def consume(places: Places, consumed: Consumed, ends: threading.Event) -> None:
 
 
 def consume_all(client: Any, consumed: Consumed, ends: threading.Event) -> None:
-    start = "0"
+    """Read what is pending until there is no more, then what is new until there is no more, and so on."""
+    start, other = "0", ">"
     while not ends.is_set():
-        start = "0" if consume_once(client, consumed, start) else ">"
+        if not consume_once(client, consumed, start):
+            start, other = other, start
 
 
 def consume_once(client: Any, consumed: Consumed, start: str) -> bool:
-    """Read and acknowledge; return whether there may be more that is pending."""
+    """Read and acknowledge; return whether there was anything."""
     reply = client.xreadgroup(consumed.group, "c", {consumed.key: start}, count=COUNT, block=BLOCK_MS)
     entries = [entry_id for _, rows in reply for entry_id, _ in rows]
     consumed.again += [entry_id for entry_id in entries if entry_id in consumed.acknowledged]
     if start == ">":
         consumed.delivered.update(entries)
-    if entries:
-        client.xack(consumed.key, consumed.group, *entries)
-        consumed.acknowledged.update(entries)
-    return start != ">" and bool(entries)
+    consumed.unanswered.update(entries)
+    if consumed.unanswered:
+        client.xack(consumed.key, consumed.group, *sorted(consumed.unanswered))
+        consumed.acknowledged |= consumed.unanswered
+        consumed.unanswered.clear()
+    return bool(entries)
 
 
 class Clients:

@@ -45,7 +45,7 @@ MOVE, KILL, RESTART = "move", "kill -9", "restart"
 # Adds of each producer between two events.
 BETWEEN = 10
 # Consumers may lag behind, and are given so long to read the rest.
-CONSUMED_S = 600.0
+CONSUMED_S = 300.0
 
 
 @dataclass

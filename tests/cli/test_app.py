@@ -120,7 +120,6 @@ def test_the_gateway_is_imported_only_where_it_is_asked_for() -> None:
         ([], False),
         (["--replace"], True),
         (["--no-replace"], False),
-        (["--replace", "1"], True),
         (["--replace=yes", "--log-level", "info"], True),
     ],
 )

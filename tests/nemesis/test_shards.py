@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
+import pytest
+import redis
 from rich.console import Console
 
-from nemesis.shard_load import Consumed, Operation, Produced
+from nemesis.shard_load import Consumed, Operation, Produced, consume_all
 from nemesis.shards import MOVE, Drill, Findings, drilled, table_of
 
 
@@ -44,3 +47,41 @@ def test_an_add_is_repeated_under_its_name() -> None:
     assert made.request() == made.request() == ("XADD", "a", "IDMP", "p", "0", "*", "t", b"p-0")
     made.record(b"1-1")
     assert made.ids == {b"p-0": b"1-1"} and made.request()[4] == "1"
+
+
+class LosesAnswers:
+    """Two entries in a region, of which the first is delivered and its delivery not answered, nor is the first XACK."""
+
+    def __init__(self, ends: threading.Event) -> None:
+        self.pending, self.new = [b"1-1"], [b"2-1"]
+        self.is_lost = False
+        self._ends = ends
+
+    def xreadgroup(self, group: str, _consumer: str, starts: dict[str, str], **_options: int) -> list[object]:
+        (start,) = starts.values()
+        if start == ">":
+            self.pending, self.new, entries = self.pending + self.new, [], self.new
+        else:
+            entries = list(self.pending)
+        if not self.pending and not self.new:
+            self._ends.set()
+        return [(group, [(each, {}) for each in entries])] if entries else []
+
+    def xack(self, _key: str, _group: str, *entry_ids: bytes) -> None:
+        self.pending = [each for each in self.pending if each not in entry_ids]
+        if not self.is_lost:
+            self.is_lost = True
+            raise redis.ConnectionError("closed")
+
+
+@pytest.mark.parametrize("delivered_as_new", [False, True])
+def test_a_consumer_reads_and_acknowledges_all_whatever_answer_is_lost(delivered_as_new: bool) -> None:
+    ends = threading.Event()
+    client, consumed = LosesAnswers(ends), Consumed("a", "g")
+    if delivered_as_new:
+        client.pending, client.new = [], [b"1-1", b"2-1"]
+    with pytest.raises(redis.ConnectionError):
+        consume_all(client, consumed, ends)
+    consume_all(client, consumed, ends)
+    assert consumed.acknowledged == {b"1-1", b"2-1"}
+    assert not consumed.again
