@@ -9,6 +9,9 @@ The rows of a token stand for everything that its region had applied: a region t
 its context, so the own last effect stands for all that came before it, and only what was applied since is named
 besides. Counters are inclusive.
 
+Shards of a region replicate by themselves, so a token of one of several is bound to its number and theirs, and has that
+number and a colon in front. Joined by dots, tokens are one text, of which each shard awaits its own parts.
+
 Reference: Terry et al., "Session guarantees for weakly consistent replicated data" (1994).
 """
 
@@ -29,6 +32,8 @@ CURSOR: Final = b"c"
 SEEN: Final = b"s"
 VERSION: Final = b"1"
 PREFIX_BYTES: Final = 3
+LABEL_END: Final = b":"
+JOINT: Final = b"."
 
 # Why a text cannot be read.
 GARBLED: Final = 1
@@ -89,6 +94,32 @@ def decode(kind: bytes, text: bytes, cluster: str, subject: bytes = b"") -> Vers
     if of_subject != crc32(subject):
         raise Unreadable(OTHER_SUBJECT)
     return _rows(data[_HEAD.size : -_SUM.size])
+
+
+def encode_of_shard(cluster: str, rows: Iterable[tuple[int, int]], shard: int, shards: int) -> bytes:
+    """A token of one shard among so many."""
+    if shards == 1:
+        return encode(TOKEN, cluster, rows)
+    label = b"%d" % shard
+    return label + LABEL_END + encode(TOKEN, cluster, rows, _subject_of(label, shards))
+
+
+def decode_of_shard(text: bytes, cluster: str, shard: int, shards: int) -> VersionVector:
+    """What the tokens of this shard in a text name together; raises `Unreadable`, also for a token of another shard."""
+    own = b"" if shards == 1 else b"%d" % shard
+    wanted = VersionVector({})
+    for part in text.split(JOINT):
+        label, colon, token = part.rpartition(LABEL_END)
+        rows = decode(TOKEN, token, cluster, _subject_of(label, shards) if colon else b"")
+        if not colon and shards > 1:
+            raise Unreadable(OTHER_SUBJECT)
+        if label == own:
+            wanted.merge(rows)
+    return wanted
+
+
+def _subject_of(label: bytes, shards: int) -> bytes:
+    return b"shard %b of %d" % (label, shards)
 
 
 def _body(text: bytes) -> bytes:
