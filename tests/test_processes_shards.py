@@ -16,6 +16,7 @@ import pytest
 import redis
 
 from crdtstream.processes.clients import pairs
+from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import RegionProcess
 from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import until
@@ -163,6 +164,29 @@ def test_a_shard_that_was_stopped_stays_down_until_a_reload(started: list[Region
         with pytest.raises(redis.ConnectionError):
             east.ask_shard(shard, "SHUTDOWN")
     assert east.await_end() == 0, "the supervisor has nothing left to do"
+
+
+def test_a_shard_that_starts_again_goes_by_the_settings_of_its_supervisor(
+    started: list[RegionProcess], tmp_path: Path
+) -> None:
+    """With those of the file it would serve keys of other shards, at another port."""
+    east, settings = region_of(started, tmp_path, 1), tmp_path / "settings.toml"
+    region = f"name = 'east'\nregion = 1\ncluster = 'c'\nincarnation = 0\ndata = '{east.data}'\n"
+    ports = f"port = {east.port}\nreplication-port = {east.replication_port}\n"
+    settings.write_text(f"{region}{ports}shards = {SHARDS}\n")
+    east.launch(["serve", "--config", str(settings)])
+    east.await_serving()
+    killed = east.process_of(0)
+    settings.write_text(f"{region}port = {free_port()}\n[limits]\nslow_command_us = 77\n")
+    east.kill_shard(0)
+    until(lambda: is_gone(killed), "it has ended")
+    east.await_shard(0)
+    with pytest.raises(redis.ResponseError, match=f"15495 127.0.0.1:{east.port + 1}"):
+        east.ask_shard(0, "XLEN", KEYS[1])
+    assert east.ask_shard(0, "CONFIG", "GET", "slowlog-log-slower-than")[1] == b"77", "what may change does"
+    east.signal(signal.SIGHUP)
+    needs = re.compile("event=settings-need-restart region=east shard=0 settings=.*shards port replication-port")
+    until(partial(logs, east, needs), "and what may not is told of")
 
 
 def test_other_numbers_of_shards_are_refused(started: list[RegionProcess], tmp_path: Path) -> None:

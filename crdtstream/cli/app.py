@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -37,11 +38,13 @@ from crdtstream.runtime.shard_place import DIRECTORY_REFUSED, DirectoryRefused
 from crdtstream.runtime.traces.settings import open_tracing
 from crdtstream.runtime.turns import RegionFailed
 from crdtstream.settings.config import CONSOLE, Config, ConfigError
+from crdtstream.settings.handing_on import decoded
+from crdtstream.settings.rewriting import Values
 from crdtstream.settings.sample import sample
 from crdtstream.settings.secrets import with_secrets
 from crdtstream.settings.sharding import here, of_shard
 from crdtstream.settings.sources import Sources, values_of_flags
-from crdtstream.settings.table import SHARD_REPLACES
+from crdtstream.settings.table import SHARD_REPLACES, SHARD_SETTINGS
 from crdtstream.storage.disk import DiskError
 from crdtstream.storage.recovery import LogError
 from crdtstream.storage.segment import FormatUnknown
@@ -106,11 +109,13 @@ def serve(
 ) -> None:
     """Run one region until SIGTERM."""
     try:
-        shard = shard_number(os.environ)
+        shard, handed = shard_number(os.environ), decoded(os.environ.get(SHARD_SETTINGS, "{}"))
         tie(os.environ)
         sources = Sources(config, values_of_flags(given), os.environ)
-        load = sources.load if shard is None else lambda: shard_settings(sources, shard)
-        settings = load()
+        if shard is None:
+            settings, load = sources.load(), sources.load
+        else:
+            settings, load = shard_settings(sources, shard, handed), partial(shard_settings, sources, shard)
         refuse_shards(settings)
     except ConfigError as error:
         fail(str(error), USAGE_ERROR)
@@ -124,9 +129,9 @@ def serve(
         run_region(settings, None if sources.path is None else load)
 
 
-def shard_settings(sources: Sources, shard: int) -> Config:
+def shard_settings(sources: Sources, shard: int, handed: Values | None = None) -> Config:
     """Its supervisor says whether this process takes over."""
-    return replace(of_shard(sources.load(), shard), replace=SHARD_REPLACES in os.environ)
+    return replace(of_shard(sources.load(handed), shard), replace=SHARD_REPLACES in os.environ)
 
 
 @settings_app.command("sample")

@@ -15,9 +15,7 @@ import structlog
 
 from crdtstream.settings.config import Config, ConfigError, refuse_exposure, validate_limits
 from crdtstream.settings.rows import AT_START
-from crdtstream.settings.table import KNOWN, Known
-
-PASSWORD = ("requirepass", "requirepass_file")
+from crdtstream.settings.table import KNOWN, PASSWORD, Known, value_of
 
 logger = structlog.get_logger()
 
@@ -53,10 +51,6 @@ class Reloading:
 
 def may_change(known: Known) -> bool:
     return known.row.change != AT_START or known.field in PASSWORD
-
-
-def value_of(known: Known, config: Config) -> object:
-    return getattr(config.limits if known.of_limits else config, known.field)
 
 
 def differs(known: Known, one: Config, other: Config) -> bool:

@@ -38,10 +38,10 @@ class Sources:
         self.path = None if path is None else path.absolute()
         self._given = {**values_of_variables(variables), **flags}
 
-    def load(self) -> Config:
-        """Raises ConfigError."""
+    def load(self, handed: Values | None = None) -> Config:
+        """What a supervisor has handed on counts before all. Raises ConfigError."""
         values = {} if self.path is None else values_of_file(self.path)
-        values.update(self._given)
+        values |= {**self._given, **(handed or {})}
         missing = [known for known in REGION_SETTINGS if known.is_required and known.field not in values]
         if missing:
             flags = ", ".join(known.flag for known in missing)

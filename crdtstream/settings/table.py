@@ -21,15 +21,15 @@ from crdtstream.settings.rows import AT_START, LIMIT_GROUPS, ON_RELOAD, REGION_G
 from crdtstream.settings.sharding import RANGES
 
 PREFIX = "CRDTSTREAM_"
-# What a supervisor gives the process of a shard: the number of the shard, the supervisor's own process ID, and `yes` if
-# the process takes over (`replace`).
+# What a supervisor gives the process of a shard: the number of the shard, the supervisor's own process ID, `yes` if the
+# process takes over (`replace`), and settings that hide those of the file (handing_on.py).
 SHARD_PROCESS, SUPERVISOR = "CRDTSTREAM_SHARD_PROCESS", "CRDTSTREAM_SUPERVISOR"
-SHARD_REPLACES = "CRDTSTREAM_SHARD_REPLACES"
+SHARD_REPLACES, SHARD_SETTINGS = "CRDTSTREAM_SHARD_REPLACES", "CRDTSTREAM_SHARD_SETTINGS"
 # Variables of other commands, of the build, and of a supervisor.
 OTHER_VARIABLES = frozenset(
     (
         *("CRDTSTREAM_COMPILE", "CRDTSTREAM_CONFIG", "CRDTSTREAM_PASSWORD", "CRDTSTREAM_SOURCE_PASSWORD"),
-        *("CRDTSTREAM_USER", SHARD_PROCESS, SHARD_REPLACES, SUPERVISOR),
+        *("CRDTSTREAM_USER", SHARD_PROCESS, SHARD_REPLACES, SHARD_SETTINGS, SUPERVISOR),
     )
 )
 LIMITS = "limits"
@@ -214,6 +214,12 @@ def known_of(kind: type[Config] | type[Limits], groups: Groups) -> list[Known]:
 REGION_SETTINGS: tuple[Known, ...] = tuple(known_of(Config, REGION_GROUPS))
 LIMIT_SETTINGS: tuple[Known, ...] = tuple(known_of(Limits, LIMIT_GROUPS))
 KNOWN: dict[str, Known] = {known.field: known for known in (*REGION_SETTINGS, *LIMIT_SETTINGS)}
+# The password and the file that it comes from are one setting.
+PASSWORD = ("requirepass", "requirepass_file")
+
+
+def value_of(known: Known, config: Config) -> object:
+    return getattr(config.limits if known.of_limits else config, known.field)
 
 
 def hint(name: str, names: Iterable[str], likeness: float = 0.65, prefix: str = "") -> str:

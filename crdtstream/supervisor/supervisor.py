@@ -8,6 +8,9 @@ It ends once all of its shards have ended; one that has none goes on until it is
 settings ends all of them, unless they have served before: then it is started again like any other that fails, because
 the others serve. So is one whose directory is refused (runtime/shard_place.py): it is brought while the others serve.
 
+A shard that is started again has the settings that change at a start only from here (settings/handing_on.py): with
+those of a file that was edited meanwhile, it would serve keys of another shard, or where nobody looks for it.
+
 A shard that takes over (`replace`) does so until it serves: what its directory may lack is known then, and what it may
 lack at a later start is not.
 """
@@ -27,8 +30,9 @@ import structlog
 
 from crdtstream.runtime.service_manager import ServiceManager
 from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.handing_on import encoded
 from crdtstream.settings.sharding import here, replaced, validate_shards
-from crdtstream.settings.table import SHARD_PROCESS, SHARD_REPLACES, SUPERVISOR
+from crdtstream.settings.table import SHARD_PROCESS, SHARD_REPLACES, SHARD_SETTINGS, SUPERVISOR
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.supervisor.asking import require_unfounded
 from crdtstream.supervisor.founding import found_or_follow
@@ -95,6 +99,7 @@ class Supervisor:
         environment |= {
             SHARD_PROCESS: str(number),
             SUPERVISOR: str(os.getpid()),
+            SHARD_SETTINGS: encoded(self._config),
             "NOTIFY_SOCKET": self._reports.address,
         }
         return environment | ({SHARD_REPLACES: "yes"} if number in self._replaced else {})

@@ -20,8 +20,10 @@ from crdtstream.runtime.service_manager import LEFT, MOVED
 from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.runtime.shard_place import DIRECTORY_REFUSED
 from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.handing_on import decoded
+from crdtstream.settings.rewriting import Values
 from crdtstream.settings.sharding import of_shard
-from crdtstream.settings.table import SHARD_PROCESS, SHARD_REPLACES, SUPERVISOR
+from crdtstream.settings.table import SHARD_PROCESS, SHARD_REPLACES, SHARD_SETTINGS, SUPERVISOR
 from crdtstream.supervisor.shard import USAGE_ERROR
 from crdtstream.supervisor.supervisor import FAILURE, Supervisor, own_command
 
@@ -201,6 +203,28 @@ async def test_a_shard_takes_over_until_it_serves(
     ]
     supervisor.stop()
     assert await end(running) == 0
+
+
+async def test_a_shard_that_starts_again_has_the_settings_of_its_supervisor(config: Config, tmp_path: Path) -> None:
+    """The file may say something else by then; where shards are reached changes with the map."""
+    settings = [config]
+    program = f"open(sys.argv[1], 'a').write(os.environ[{SHARD_SETTINGS!r}] + '\\n')\ntell('READY=1')\n{SERVE}"
+    supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: len(signals(tmp_path)) == 2)
+    settings[0] = replace(config, shards=3, port=7000, announce=("1=b:7000",))
+    supervisor.reload()
+    os.kill(next(shard.process_id for shard in supervisor._shards), signal.SIGKILL)
+    await reached(lambda: len(handed(tmp_path)) == 3)
+    assert [row["shards"] for row in handed(tmp_path)] == [2, 2, 2]
+    assert [row["announce"] for row in handed(tmp_path)] == [(), (), ("1=b:7000",)]
+    assert {row["port"] for row in handed(tmp_path)} == {config.port}
+    supervisor.stop()
+    assert await end(running) == 0
+
+
+def handed(tmp_path: Path) -> list[Values]:
+    return [decoded(line) for line in (tmp_path / "signals").read_text().splitlines() if line.startswith("{")]
 
 
 async def test_a_shard_comes_and_one_moves_at_a_reload(config: Config, tmp_path: Path) -> None:
