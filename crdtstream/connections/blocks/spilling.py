@@ -24,6 +24,8 @@ READ_ON_MS: Final = 1_000
 URGENCY_MAX: Final = 50.0
 # A checkpoint is requested once this part of what is allowed is in none, and again after as much was written.
 UNSAVED_PARTS: Final = 2
+# What a region has, as a multiple of what is allowed, when an ordinary checkpoint that it requested begins.
+USUAL_EXCESS: Final = 1.0 + 1.0 / UNSAVED_PARTS
 
 
 class Spilling:
@@ -63,11 +65,11 @@ class Spilling:
 
     def urgency(self) -> float:
         """How much longer than usual a slice of a checkpoint or a walk is: so a client that never pauses is slowed
-        before it has written many times what is allowed.
+        before it has written many times what is allowed, and others are not slowed by checkpoints that are in time.
         """
         target_bytes = self.target_bytes()
         excess = self.walk.hot_bytes() / target_bytes if target_bytes else 1.0
-        return min(max(excess, 1.0) ** 3, URGENCY_MAX)
+        return 1.0 if excess <= USUAL_EXCESS else min(excess**3, URGENCY_MAX)
 
     def step(self, cost_max: int, appended_bytes: int) -> bool:
         """Walk on for about this cost, in visits of a block; true if there is more to do now. `appended_bytes` is what
