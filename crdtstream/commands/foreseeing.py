@@ -66,19 +66,18 @@ def look(foresight: Foresight | None, context: Context, client: Client, argv: li
 def may_have_effects(context: Context, client: Client, command: Command, argv: list[bytes]) -> bool:
     """False for what readers of groups do, unless that makes dead letters. An XACK makes none."""
     if command.name in OF_READERS:
-        return command.name != "xack" and writes_letters(context, client, argv)
+        return command.name != "xack" and writes_letters(context, client, command, argv)
     return True
 
 
-def writes_letters(context: Context, client: Client, argv: list[bytes]) -> bool:
+def writes_letters(context: Context, client: Client, command: Command, argv: list[bytes]) -> bool:
     """True if a reader may make dead letters, in a stream of a key that only its group knows."""
-    streams = [context.replica.keyspace.find((client.database, word)) for word in argv[1:]]
-    return any(
-        group.rules.deliveries_max != NO_LIMIT
-        for stream in streams
-        if stream is not None
-        for group in stream.groups.values()
-    )
+    for at in command.keys.positions(argv):
+        stream = context.replica.keyspace.find((client.database, argv[at]))
+        for group in stream.groups.values() if stream is not None else ():
+            if group.rules.deliveries_max != NO_LIMIT:
+                return True
+    return False
 
 
 def foresee_all(context: Context, client: Client, requests: list[tuple[Command, list[bytes]]]) -> None:
