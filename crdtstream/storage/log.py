@@ -37,7 +37,7 @@ from itertools import pairwise
 
 from crdtstream.protocols.log_port import Damage, NewRecord
 from crdtstream.storage.disk import Disk, DiskError, DiskFull
-from crdtstream.storage.recovery import Cut, LogError, Recovery, create_segment
+from crdtstream.storage.recovery import UNREADABLE, Cut, LogError, Recovery, create_segment
 from crdtstream.storage.reserve import Reserve
 from crdtstream.storage.segment import (
     FRAME_BYTES,
@@ -286,7 +286,7 @@ class Log:
         segment, number, offset = self._locate(position)
         records: list[tuple[int, int, bytes]] = []
         window = Window(self._disk, segment.name, segment.end, bytes_max + _READ_AHEAD_BYTES)
-        reason = "the record that was written there is missing or corrupt"
+        reason = UNREADABLE
         try:
             for found, kind, payload, end in scan(window, offset, number, self._salt):
                 if records and len(payload) > bytes_max:

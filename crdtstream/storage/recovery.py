@@ -8,9 +8,9 @@ file, the offset and the remedy. The last turns, which no later frame vouches fo
 tail and are cut.
 
 Zeros up to the end of the last segment are its normal end. The header of the first segment was synced before any
-record, so damage there is always damage; the header of a later segment may never have reached the disk. A segment that
-lies entirely before the replay is kept for peers only: if its header is damaged, the log begins behind it. It is not
-read, unless all segments behind it are cut: then the log goes on where its last record ends.
+record, so damage there is always damage; the header of a later segment may never have reached the disk. Records before
+the replay are kept for peers only: the log that peers read begins behind those that are damaged. A segment of such
+records alone is not read, unless all segments behind it are cut: then the log goes on where its last record ends.
 
 A cut removes every byte of what is cut: an old frame left behind the new end could later be taken for the next record.
 Everything is synced at the end, before the first append; a crash between the steps leads to the same cut next time.
@@ -32,6 +32,7 @@ from crdtstream.storage.segment import (
     Header,
     Segment,
     Window,
+    complete_frames,
     encode_header,
     find_witness,
     first_of,
@@ -42,6 +43,7 @@ from crdtstream.storage.segment import (
     segment_names,
 )
 
+UNREADABLE = "the record that was written there is missing or corrupt"
 _ADVICE = (
     "Do not edit the file. Restore the data directory from a backup, or move it away and start with an empty one:"
     " the region then returns as a new origin and receives its peers' state."
@@ -200,13 +202,33 @@ class Recovery:
             if not sound:
                 self.damages.append(Damage(name, 0, first, self.last, "the header is missing or corrupt"))
             return None
-        for number, kind, payload, end in scan(self._window(segment), segment.end, first, self.salt):
+        self._read(segment)
+        while self._skip_damage(segment):
+            self._read(segment)
+        return None
+
+    def _read(self, segment: Segment) -> None:
+        for number, kind, payload, end in scan(self._window(segment), segment.end, self.last + 1, self.salt):
             segment.extend(number, end)
             self.last = number
             if number >= self._position_from:
                 self._replay(number, kind, payload)
                 self.replayed_bytes += len(payload)
-        return None
+
+    def _skip_damage(self, segment: Segment) -> bool:
+        """Skip what cannot be read of the records before the replay, because only peers need them; true if it was. What
+        follows must be there: a disk that lost the end of the log may have lost records behind the checkpoint, too.
+        """
+        damaged, offset = self.last + 1, segment.end
+        if damaged >= self._position_from:
+            return False
+        number, _, end = next(complete_frames(self._window(segment), offset, self.salt), (0, 0, 0))
+        if not damaged < number <= self._position_from:
+            return False
+        segment.skip(number - 1, end)
+        self.last = number - 1
+        self.damages.append(Damage(segment.name, offset, damaged, self.last, UNREADABLE))
+        return True
 
     def _window(self, segment: Segment) -> Window:
         return Window(self._disk, segment.name, segment.capacity)
@@ -236,7 +258,7 @@ class Recovery:
         """
         old = self.segments.pop()
         segment = Segment(old.name, old.first, old.capacity)
-        reason = "the record that was written there is missing or corrupt"
+        reason = UNREADABLE
         try:
             for number, _, _, end in scan(self._window(segment), segment.end, segment.first, self.salt):
                 segment.extend(number, end)

@@ -111,6 +111,13 @@ class Segment:
         self.last = last
         self.end = end
 
+    def skip(self, last: int, end: int) -> None:
+        """Leave out unreadable records up to `last`: what follows begins at `end`, and readers find it there."""
+        self.last = last
+        self.end = end
+        self._numbers.append(last + 1)
+        self._offsets.append(end)
+
     def point_before(self, number: int) -> tuple[int, int]:
         """Return the number and offset of an indexed record at or before this one."""
         place = bisect_right(self._numbers, number) - 1
@@ -122,7 +129,7 @@ class Segment:
         assert self.end >= HEADER_BYTES + FRAME_BYTES * (self.last - self.first + 1)
         assert list(self._numbers) == sorted(set(self._numbers)) and list(self._offsets) == sorted(set(self._offsets))
         assert len(self._numbers) == len(self._offsets) and bool(self._numbers) == (self.last >= self.first)
-        assert not self._numbers or (self._numbers[0] == self.first and self._numbers[-1] <= self.last)
+        assert not self._numbers or (self._numbers[0] >= self.first and self._numbers[-1] <= self.last + 1)
 
 
 class Header:
@@ -258,10 +265,8 @@ def scan(window: Window, offset: int, number: int, salt: int) -> Iterator[tuple[
         number += 1
 
 
-def find_witness(window: Window, offset: int, salt: int, damaged: int) -> tuple[int, int] | None:
-    """Return (number, synced position) of a complete frame behind `offset` that was written after `damaged` became
-    durable.
-    """
+def complete_frames(window: Window, offset: int, salt: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (number, synced position, offset) of the complete frames from `offset` on, wherever they begin."""
     mark = salt.to_bytes(4, "little")
     while (offset := window.find(mark, offset)) >= 0:
         frame = read_frame(window, offset, salt)
@@ -269,7 +274,15 @@ def find_witness(window: Window, offset: int, salt: int, damaged: int) -> tuple[
             offset += 1
             continue
         number, _, payload, synced = frame
+        yield number, synced, offset
+        offset += FRAME_BYTES + len(payload)
+
+
+def find_witness(window: Window, offset: int, salt: int, damaged: int) -> tuple[int, int] | None:
+    """Return (number, synced position) of a complete frame behind `offset` that was written after `damaged` became
+    durable.
+    """
+    for number, synced, _ in complete_frames(window, offset, salt):
         if synced >= damaged:
             return number, synced
-        offset += FRAME_BYTES + len(payload)
     return None

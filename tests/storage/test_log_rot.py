@@ -186,7 +186,7 @@ def test_position_that_the_caller_knows_durable_is_a_witness() -> None:
     assert opened(disk, position_from=11)[1] == []
     with pytest.raises(LogDamaged):
         opened(disk, position_from=12)
-    disk.flip_bit(segment_name(1), HEADER_BYTES + 5 * FRAME_BYTES)
+    disk.flip_bit(segment_name(1), HEADER_BYTES + 9 * (FRAME_BYTES + 102) + 50)
     with pytest.raises(LogDamaged):
         opened(disk, position_from=11)
 
@@ -408,3 +408,53 @@ def test_a_log_goes_on_behind_a_segment_that_is_damaged_and_was_not_replayed(fli
     log.sync()
     assert log.segment_firsts() == [1, 6]
     assert read_all(log, 6, 1_000) == opened(disk, position_from=6)[1] == turn(3, start=5)
+
+
+def flipped(disk: SimulatedDisk, record: int) -> None:
+    """Flip a bit in a record of the first segment, whose records have 80 bytes each."""
+    disk.flip_bit(segment_name(1), HEADER_BYTES + (record - 1) * (FRAME_BYTES + 80) + 50)
+
+
+@pytest.mark.parametrize(
+    ("records", "ends"), [([30], [30]), ([1, 20], [1, 20]), ([30, 31, 32], [32]), ([39, 40], [40])]
+)
+def test_rot_in_what_a_checkpoint_has_refuses_no_start(records: list[int], ends: list[int]) -> None:
+    """In the segment that is replayed, too: peers get what follows, and the log goes on."""
+    disk, _ = rotten(synced=60, appended=60, record=records[0])
+    for record in records[1:]:
+        flipped(disk, record)
+    log, kept = opened(disk, 1_000_000, position_from=41)
+    assert kept == [(1, b"%08d" % position * 10) for position in range(41, 61)]
+    assert [damage.through for damage in log.damages] == ends and log.first_position == ends[-1] + 1
+    assert read_all(log, ends[-1] + 1, 500)[-20:] == kept
+    log.append([(1, b"more")])
+    log.sync()
+    log.check()
+    assert opened(disk, 1_000_000, position_from=41)[1] == [*kept, (1, b"more")]
+
+
+@pytest.mark.parametrize("is_zero", [True, False])
+def test_damage_at_the_end_of_the_log_stops_the_start(is_zero: bool) -> None:
+    """Also if a checkpoint has all that is known of: what followed may be lost with it."""
+    disk, offset = rotten(synced=60, appended=60, record=58)
+    if is_zero:
+        disk.write(segment_name(1), offset, bytes(3 * (FRAME_BYTES + 80)))
+    else:
+        flipped(disk, 59)
+        flipped(disk, 60)
+    with pytest.raises(LogDamaged):
+        opened(disk, 1_000_000, position_from=61)
+
+
+@pytest.mark.parametrize(("position_from", "record"), [(41, 41), (41, 45), (31, 40)])
+def test_rot_in_what_is_replayed_stops_the_start(position_from: int, record: int) -> None:
+    disk, _ = rotten(synced=60, appended=61, record=record)
+    with pytest.raises(LogDamaged):
+        opened(disk, 1_000_000, position_from=position_from)
+
+
+def test_rot_up_to_the_first_record_that_is_replayed_stops_the_start() -> None:
+    disk, _ = rotten(synced=60, appended=61, record=40)
+    flipped(disk, 41)
+    with pytest.raises(LogDamaged):
+        opened(disk, 1_000_000, position_from=41)
