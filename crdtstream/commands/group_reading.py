@@ -37,6 +37,7 @@ from crdtstream.protocols import replies
 RETRY_MS_MIN: Final = 10
 # The ID of `>`; Redis also represents it by the highest ID.
 NEW: Final = ID_MAX
+NEW_TEXT: Final = b">"
 
 
 class GroupReader(Waiter):
@@ -89,7 +90,8 @@ class GroupReader(Waiter):
 
     def notes_last(self) -> bool:
         """True for new entries of one stream: all are read before anything is noted."""
-        return len(self.after) == 1 and self.options.claim_ms == NO_CLAIM and self.after[0] == NEW
+        ids = self.options.ids
+        return len(ids) == 1 and ids[0] == NEW_TEXT and self.options.claim_ms == NO_CLAIM
 
     def read_new(
         self, context: Context, key: Key, stream: Stream, group: Group, budget: ReplyBudget
@@ -278,7 +280,7 @@ def xreadgroup(context: Context, client: Client, argv: list[bytes]) -> Reply:
 
 
 def read_after(text: bytes) -> EntryId:
-    if text == b">":
+    if text == NEW_TEXT:
         return NEW
     if text in (b"$", b"+"):
         sign = shown(text)

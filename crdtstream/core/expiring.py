@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crdtstream.core.effects import Key
-from crdtstream.core.entries.spilled import NotAtOnce
+from crdtstream.core.entries.spilled import NONE_HELD, NotAtOnce
 from crdtstream.core.foreseeing import foresee_runs
 from crdtstream.core.replica import Replica
 from crdtstream.core.values.causality import region_of
@@ -35,7 +35,7 @@ def _delete_at_once(replica: Replica, key: Key) -> bool:
     if not replica.reads.on:
         replica.freshen(key)
         return True
-    replica.reads.begin({})
+    replica.reads.begin(NONE_HELD)
     try:
         foresee_runs(replica, key)
         replica.freshen(key)

@@ -9,7 +9,7 @@ from functools import partial
 
 from crdtstream.core.deferred_work import DeferredWork
 from crdtstream.core.effects import Key
-from crdtstream.core.entries.spilled import NotAtOnce
+from crdtstream.core.entries.spilled import NONE_HELD, NotAtOnce
 from crdtstream.core.replica import Replica
 
 
@@ -30,7 +30,7 @@ def acknowledge_all(replica: Replica, deferred_work: DeferredWork) -> None:
 
 def _acknowledge_at_once(replica: Replica, dirty: tuple[Key, bytes]) -> bool:
     """Prepare the new runs of this group; false if blocks have to be read first, and nothing has changed."""
-    replica.reads.begin({})
+    replica.reads.begin(NONE_HELD)
     try:
         replica.acknowledge(dirty)
     except NotAtOnce:

@@ -199,15 +199,15 @@ class Serving:
         """
         context, reads = self._context, self._replica.reads
         statistics = context.statistics
-        held, counted = context.block_reads.drain_held(client.id), (statistics.hits, statistics.misses)
-        reads.begin(held)
+        hits, misses = statistics.hits, statistics.misses
+        reads.begin(context.block_reads.drain_held(client.id))
         try:
             return dispatch(context, client, argv)
         except NotAtOnce as missing:
-            statistics.hits, statistics.misses = counted
+            statistics.hits, statistics.misses = hits, misses
             client.put_back(argv)
             client.parked = True
-            context.block_reads.begin_for(client, missing, held, self._resume_request)
+            context.block_reads.begin_for(client, missing, reads.held(), self._resume_request)
             return None
         finally:
             reads.end()
@@ -447,12 +447,11 @@ class Serving:
         block_reads, reads, client = self._context.block_reads, self._replica.reads, waiter.client
         if block_reads.awaits(client.id):
             return
-        held = block_reads.drain_held(client.id)
-        reads.begin(held)
+        reads.begin(block_reads.drain_held(client.id))
         try:
             reply = self._reply_to(waiter)
         except NotAtOnce as missing:
-            block_reads.begin_for(client, missing, held, self._resume_waiter)
+            block_reads.begin_for(client, missing, reads.held(), self._resume_waiter)
             return
         finally:
             reads.end()

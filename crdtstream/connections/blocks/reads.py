@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 from crdtstream.connections.client import Client
-from crdtstream.core.entries.spilled import BlockHandle, NotAtOnce
+from crdtstream.core.entries.spilled import NONE_HELD, BlockHandle, NotAtOnce
 
 # What stands for a block that cannot be read: opening it finds it damaged.
 UNREADABLE = b""
@@ -96,9 +96,9 @@ class BlockReads:
     def drain_held(self, client_id: int) -> dict[BlockHandle, bytes]:
         """What was read for the client's request, which runs now."""
         if not self._of_client:
-            return {}
+            return NONE_HELD
         block_read = self._of_client.pop(client_id, None)
-        return {} if block_read is None else block_read.held
+        return NONE_HELD if block_read is None else block_read.held
 
     def forget(self, client_id: int) -> None:
         self._of_client.pop(client_id, None)

@@ -27,7 +27,8 @@ PLACE_BITS: Final = 40
 # Where blocks of a state lie that arrived, until the next checkpoint has them; their place is 0.
 STAGED: Final = "staged-blocks"
 
-_NONE_HELD: Final[dict[BlockHandle, bytes]] = {}
+# What is held for nearly all requests. Never changed.
+NONE_HELD: Final[dict[BlockHandle, bytes]] = {}
 
 
 class BlockFile(Protocol):
@@ -94,7 +95,7 @@ class SpilledReads:
     __slots__ = ("_held", "at_once", "may_wait", "on", "read_bytes", "waited")
 
     def __init__(self) -> None:
-        self._held = _NONE_HELD
+        self._held = NONE_HELD
         # Whether the region has spilled blocks, or had some.
         self.on = False
         self.may_wait = False
@@ -112,8 +113,14 @@ class SpilledReads:
         self._held = held
         self.may_wait = True
 
+    def held(self) -> dict[BlockHandle, bytes]:
+        """What is held for the request under way."""
+        if self._held is NONE_HELD:
+            self._held = {}
+        return self._held
+
     def end(self) -> None:
-        self._held = _NONE_HELD
+        self._held = NONE_HELD
         self.may_wait = False
 
     def fetch(self, handle: BlockHandle) -> bytes:
@@ -149,6 +156,6 @@ class SpilledReads:
             if found is None:
                 missing.append(handle)
             else:
-                self._held[handle] = found
+                self.held()[handle] = found
         if missing:
             raise NotAtOnce(missing)
