@@ -42,6 +42,13 @@ def depart(node: Node, shard_map: ShardMap, text: str) -> None:
             context.close(client)
 
 
+def tick_away(node: Node, now_ms: int) -> None:
+    """Advance time after `depart`, for clients that wait for it alone, as with CLIENT PAUSE."""
+    node.set_clock(now_ms)
+    node.context.pause.update(now_ms)
+    node.serving.expire_waiting()
+
+
 def ready_away(node: Node) -> Ready | None:
     """A turn after `depart`; returns what to do, or None."""
     node.serving.resume()

@@ -261,14 +261,14 @@ class Node:
 
     def execute_all(self, client_id: int, requests: list[list[bytes]], now_ms: int, continues: bool = False) -> None:
         """Run requests that arrived together, in order; `continues`: `execute_bytes` has run those before them."""
-        self._set_clock(now_ms)
+        self.set_clock(now_ms)
         self.serving.execute(client_id, requests, continues)
 
     def execute_bytes(self, client_id: int, data: bytes, now_ms: int) -> int:
         """Run the requests at the beginning of these bytes that need not be parsed; returns where they end. The rest
         goes to a parser, and what that returns to `execute_all`. An earlier request must not have its end in the bytes.
         """
-        self._set_clock(now_ms)
+        self.set_clock(now_ms)
         return self.serving.execute_bytes(client_id, data)
 
     def is_behind(self) -> bool:
@@ -291,7 +291,7 @@ class Node:
 
     def begin_slice(self, now_ms: int) -> None:
         """Call before a slice of work of the bulk port, which runs between two commands."""
-        self._set_clock(now_ms)
+        self.set_clock(now_ms)
         if self.replica.keyspace.deadlines.are_due(now_ms):
             self.serving.expire()
 
@@ -368,7 +368,7 @@ class Node:
         return self.exchange.verdict(link_id)
 
     def receive(self, link_id: int, message: Message, now_ms: int) -> None:
-        self._set_clock(now_ms)
+        self.set_clock(now_ms)
         self.exchange.receive(link_id, message, now_ms)
         self._live()
         if self.replica.keyspace.named.met:
@@ -389,7 +389,7 @@ class Node:
 
     # Turns
 
-    def _set_clock(self, now_ms: int) -> None:
+    def set_clock(self, now_ms: int) -> None:
         """Set the time if it is another; deadlines move with a clock that was set back, so nobody waits longer."""
         if now_ms < self.replica.keyspace.now_ms:
             self.context.set_back(now_ms)
@@ -403,7 +403,7 @@ class Node:
     def tick(self, now_ms: int) -> None:
         """Advance time: deadlines, heartbeats, silent peers."""
         context = self.context
-        self._set_clock(now_ms)
+        self.set_clock(now_ms)
         context.statistics.sample(now_ms)
         limits = self.settings.limits
         if limits.client_idle_s_max:

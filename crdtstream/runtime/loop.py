@@ -394,7 +394,7 @@ class Loop(Turns):
             self._moving = asyncio.get_running_loop().create_task(self._guard(self._move(self._shards)))
 
     async def _move(self, shards: ShardMapFile) -> None:
-        await Moving(self.node, self._stopping, shards, self._give_up_directory, self.schedule).run()
+        await Moving(self.node, self._stopping, shards, self._give_up_directory, self.schedule, now_ms).run()
         self._end()
 
     def _expect_waiting(self) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from crdtstream.region.departing import depart
+from crdtstream.region.departing import depart, tick_away
 from crdtstream.region.node import Node
 from crdtstream.runtime.shard_map_file import ShardMapFile, ShardPlace
 from crdtstream.runtime.stopping import Stopping
@@ -40,12 +40,14 @@ class Moving:
         file: ShardMapFile,
         give_up: Callable[[str], Awaitable[None]],
         schedule: Callable[[], None],
+        now_ms: Callable[[], int],
     ) -> None:
         self._node = node
         self._stopping = stopping
         self._file = file
         self._give_up = give_up
         self._schedule = schedule
+        self._now_ms = now_ms
 
     async def run(self) -> None:
         """Return once nobody has to be told any more."""
@@ -73,11 +75,12 @@ class Moving:
         while not self._file.is_here:
             text = f"shard {self._node.settings.config.shard} has moved to {self._file.place.address}: ask it there"
             depart(self._node, self._file.current(away=True), text)
-            self._schedule()
             while not self._file.has_changed():
+                self._schedule()
                 if time.monotonic() >= deadline_s:
                     return
                 await asyncio.sleep(LOOK_S)
+                tick_away(self._node, self._now_ms())
 
 
 async def does_serve(place: ShardPlace) -> bool:

@@ -153,10 +153,14 @@ class ShardMapFile:
         )
 
     def sibling_addresses(self, config: Config) -> list[str]:
-        """Where the shards of this region reach each other. Those of one machine need no name for it, but with TLS."""
+        """Where the shards of this region reach each other. Those of one machine need no name for it, but with TLS: then
+        it is the one that clients use, where there is none for other regions.
+        """
         base = config.replication_port - self._number
-        host = LOOPBACK if config.replication_bind in WILDCARDS else config.replication_bind
         own = self._shards.places[self._number].host
+        host = config.replication_bind
+        if host in WILDCARDS:
+            host = own if config.tls_certificate else LOOPBACK
         return [
             place.replication
             if place.replication and (config.tls_certificate or place.host != own)

@@ -11,7 +11,7 @@ from crdtstream.commands.table import TABLE
 from crdtstream.connections.command import Command
 from crdtstream.connections.shards import ShardAddress, map_of
 from crdtstream.core.values.entry_id import STRICT
-from crdtstream.region.departing import depart, hold_clients, ready_away
+from crdtstream.region.departing import depart, hold_clients, ready_away, tick_away
 from crdtstream.region.node import Node
 from simulations.machine import CLIENT
 from tests.commands import test_dumping_slices as slices
@@ -208,3 +208,16 @@ def all_commands() -> Iterator[Command]:
 
 def test_no_command_that_writes_is_exempt() -> None:
     assert not [command.name for command in all_commands() if command.writes and command.loading_allowed]
+
+
+@pytest.mark.parametrize("line", [b"DEBUG SLEEP 0.2", b"CLIENT PAUSE 200"])
+def test_time_passes_for_who_waits_for_it_alone(line: bytes) -> None:
+    node = shard()
+    hold_clients(node)
+    move(node)
+    request(node, line)
+    answers(node)
+    request(node, b"INFO keyspace")
+    assert answers(node) == {}
+    tick_away(node, START_MS + 300)
+    assert answers(node)[CLIENT].endswith(b"# Keyspace\r\n\r\n")

@@ -71,6 +71,23 @@ def test_where_a_shard_is_reached(config: Config, settings: dict[str, object], l
 
 
 @pytest.mark.parametrize(
+    ("settings", "sibling"),
+    [
+        ({}, "127.0.0.1:16382"),
+        ({"replication_bind": "0.0.0.0"}, "127.0.0.1:16382"),
+        ({"bind": "127.0.0.2", "replication_bind": "0.0.0.0", **TLS}, "127.0.0.2:16382"),
+        ({"announce_host": "a", "replication_bind": "0.0.0.0", **TLS}, "a:16382"),
+        ({"announce": ("3=b:7000",)}, "b:16382"),
+    ],
+)
+def test_shards_reach_each_other(config: Config, disk: RealDisk, settings: dict[str, object], sibling: str) -> None:
+    """With TLS by a name that clients and certificates have."""
+    changed = replace(config, **settings)  # type: ignore[arg-type]
+    found_or_follow(changed, disk)
+    assert ShardMapFile(of_shard(changed, 2)).sibling_addresses(of_shard(changed, 2))[3] == sibling
+
+
+@pytest.mark.parametrize(
     ("settings", "text"),
     [
         ({"shards": 2}, "was founded with --shards 4, not 2: give --shards 4; another number takes a new cluster"),
