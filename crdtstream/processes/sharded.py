@@ -101,6 +101,12 @@ class ShardedRegion(RegionProcess):
         """End the process of a shard at once; the supervisor starts another."""
         os.kill(self.process_of(shard), signal.SIGKILL)
 
+    def stop_shard(self, shard: int) -> None:
+        """End the process of a shard cleanly; it stays down until the supervisor gets SIGHUP."""
+        process = self.process_of(shard)
+        os.kill(process, signal.SIGTERM)
+        until(lambda: not Path(f"/proc/{process}").exists(), lambda: f"shard {shard} of {self} stops{self.log_end()}")
+
     # What all of its shards tell
 
     def digests(self) -> list[bytes]:

@@ -153,8 +153,8 @@ class ShardMapFile:
         )
 
     def sibling_addresses(self, config: Config) -> list[str]:
-        """Where the shards of this region reach each other. Those of one machine need no name for it, but with TLS: then
-        it is the one that clients use, where there is none for other regions.
+        """Where the shards of this region reach each other. Those of one machine need no name for it, but with TLS:
+        then it is the one that clients use, where there is none for other regions.
         """
         base = config.replication_port - self._number
         own = self._shards.places[self._number].host

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from crdtstream.processes.waiting import until
-from tests.containers.cluster import GROUP, NAMES, STREAM, Cluster, Load, Region, run
+from tests.containers.cluster import GROUP, NAMES, SERVING_S, STREAM, Cluster, Load, Region, run
 from tests.containers.engine import marks
 
 ENTRIES = 400
@@ -25,6 +25,22 @@ def test_the_image_has_what_the_gateway_and_traces_need(image: str) -> None:
     words += ["--otel-endpoint", "http://127.0.0.1:4318", "--check"]
     said = run("docker", "run", "--rm", "--network", "none", image, "serve", *words)
     assert said == "The settings are valid.\n"
+
+
+def test_a_region_is_healthy_with_all_of_its_shards(image: str) -> None:
+    words = ["--name", "east", "--region", "1", "--cluster", "c", "--data", "/data", "--shards", "2"]
+    container = run("docker", "run", "--detach", image, "serve", *words).strip()
+
+    def is_said(health: str) -> bool:
+        return run("docker", "inspect", "--format", "{{.State.Health.Status}}", container).strip() == health
+
+    try:
+        until(lambda: is_said("healthy"), lambda: run("docker", "logs", container), SERVING_S)
+        ask = "import redis; redis.Redis(port=6380).shutdown()"
+        run("docker", "exec", container, "/opt/crdtstream/bin/python", "-c", ask)
+        until(lambda: is_said("unhealthy"), lambda: run("docker", "logs", container), SERVING_S)
+    finally:
+        run("docker", "rm", "--force", "--volumes", container)
 
 
 @pytest.fixture(scope="module")
