@@ -153,6 +153,19 @@ def test_one_that_was_killed_while_it_moved_moves_all_the_same(region: SplitRegi
     assert ask(region, "XLEN", KEY) == 1
 
 
+def test_settings_of_a_move_that_come_with_a_start_move_the_shard(region: SplitRegion) -> None:
+    ask(region, "XADD", KEY, "*", "f", "v")
+    left = region.directory_of(SHARD)
+    region.stop()
+    region.where[SHARD] = 1
+    region.start(incarnation=0)
+    region.await_handed_over(SHARD, left)
+    left.rename(region.directory_of(SHARD))
+    region.of(SHARD).signal(signal.SIGHUP)
+    region.of(SHARD).await_shard(SHARD)
+    assert ask(region, "XLEN", KEY) == 1
+
+
 def test_a_machine_that_starts_before_a_directory_was_brought_serves_its_others(tmp_path: Path) -> None:
     """The others serve meanwhile, and the shard starts once its directory is there."""
     with ShardedRegion(1, tmp_path, 2) as machine:

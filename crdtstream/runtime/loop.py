@@ -31,7 +31,7 @@ from crdtstream.runtime.build import build
 from crdtstream.runtime.fetcher import Fetcher
 from crdtstream.runtime.links.grpc_transport import GrpcTransport
 from crdtstream.runtime.logs.logging import configure_logging
-from crdtstream.runtime.moving import Moving
+from crdtstream.runtime.moving import Moving, require_unserved
 from crdtstream.runtime.opening import open_region
 from crdtstream.runtime.optional_ports import bulk_server_of, observing_of
 from crdtstream.runtime.packer import Packer
@@ -141,6 +141,8 @@ class Loop(Turns):
 
     async def _start(self) -> None:
         running = asyncio.get_running_loop()
+        if self._shards is not None and not self._shards.is_here:
+            await require_unserved(self.config, self._shards.place)
         self.node.start(self.log, secrets.randbits(SEED_BITS), now_ms())
         self._sync_now()
         self.failed = False

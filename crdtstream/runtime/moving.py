@@ -20,7 +20,9 @@ import structlog
 from crdtstream.region.departing import depart, tick_away
 from crdtstream.region.node import Node
 from crdtstream.runtime.shard_map_file import ShardMapFile, ShardPlace
+from crdtstream.runtime.shard_place import stays
 from crdtstream.runtime.stopping import Stopping
+from crdtstream.settings.config import Config
 
 LOOK_S = 0.05
 ANSWER_S = 1.0
@@ -98,3 +100,11 @@ async def does_serve(place: ShardPlace) -> bool:
                 writer.close()
     except (OSError, TimeoutError):
         return False
+
+
+async def require_unserved(config: Config, place: ShardPlace) -> None:
+    """Raise ConfigError if the shard is to move there, and has been started there already (`replace`). Behind TLS a
+    process that has moved, and only sends clients here, could not be told from one that serves.
+    """
+    if place.port and await does_serve(place):
+        raise stays(config, "was not handed over, and the shard serves there", place.address)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from crdtstream.runtime.shard_map_file import ShardMapFile
 from crdtstream.settings.config import Config, ConfigError
@@ -68,6 +69,17 @@ def read_place(disk: RealDisk) -> DirectoryPlace | None:
             raise DiskFailed(errno.EIO, f"the file {PLACE} of this shard cannot be read: copy the directory again")
 
 
+def is_at_home(directory: Path, address: str) -> bool:
+    """Return whether a shard that is reached there ran in it last, and has not handed it over: also while a process has
+    it locked.
+    """
+    try:
+        text = (directory / PLACE).read_text("utf-8", "replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return text.split()[:2] == [address, "0"]
+
+
 def open_directory(config: Config) -> RealDisk:
     """The directory of a shard, which has to be there; a region of one shard makes its own. Raises ConfigError."""
     if config.shards > 1 and not config.replace and not os.path.isdir(config.data):
@@ -78,6 +90,13 @@ def open_directory(config: Config) -> RealDisk:
 
 def moved(config: Config, address: str) -> ConfigError:
     return ConfigError(f"shard {config.shard} has moved to {address}: nothing is left to do here")
+
+
+def stays(config: Config, what: str, address: str) -> ConfigError:
+    return ConfigError(
+        f"shard {config.shard} is not handed over to {address}, because {config.data} {what}: remove it if the shard"
+        f" has all data at {address}; otherwise have the shard run here again, then move it"
+    )
 
 
 def missing(config: Config) -> DirectoryRefused:
@@ -103,6 +122,8 @@ class Claim:
         if not self._is_here:
             if place is None or place.position:
                 raise moved(self._config, self._address)
+            if place.is_copy:
+                raise stays(self._config, "is a copy that has not served since it was made", self._address)
         elif not self._config.replace:
             if place is None:
                 raise missing(self._config)

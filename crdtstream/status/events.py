@@ -108,6 +108,13 @@ SHARDS = (
         "seconds",
     ),
     Event("shard-started", INFO, "The supervisor has started the process of a shard.", "shard", "process"),
+    Event(
+        "shard-moves-late",
+        WARNING,
+        "A shard that is to run elsewhere has not handed its directory over: the supervisor starts it, and it moves.",
+        "shard",
+        "address",
+    ),
     Event("shards-serving", INFO, "All shards of this machine serve clients.", "shards"),
     Event("shard-left", INFO, "A shard has left the cluster, and is not started again.", "shard"),
     Event("shard-stopped", INFO, "A shard has ended as it was asked to; `SIGHUP` starts it again.", "shard"),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from crdtstream.runtime.shard_map_file import PUT_BACK, RegionShards, ShardPlace, decoded, encoded
-from crdtstream.runtime.shard_place import ANYWHERE, PLACE, DirectoryPlace, read_place, record_place
+from crdtstream.runtime.shard_place import ANYWHERE, PLACE, DirectoryPlace, is_at_home, read_place, record_place
 from crdtstream.runtime.tls.credentials import join_address
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import (
@@ -80,6 +80,15 @@ def make_directories(config: Config, shards: RegionShards) -> None:
     for number in shards.here:
         with closing(RealDisk(f"{config.data}/{directory_of(number)}")) as disk:
             record_place(disk, DirectoryPlace(shards.places[number].address))
+
+
+def not_handed_over(config: Config, names: list[str]) -> list[int]:
+    """The shards that are to run elsewhere, and whose directory is here as if they ran here: the supervisor was not
+    there to have them move.
+    """
+    away = set(numbers_in(names)).difference(here(config))
+    directories = {number: Path(config.data) / directory_of(number) for number in away}
+    return sorted(number for number in away if is_at_home(directories[number], place_here(config, number).address))
 
 
 def send_others_away(config: Config, shards: RegionShards, names: list[str]) -> None:

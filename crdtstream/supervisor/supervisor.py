@@ -4,6 +4,9 @@
     SIGHUP           settings and certificates are read again here and by all shards; a shard starts that was stopped or
                      is to run here from now on, and one that is to run elsewhere moves (runtime/moving.py)
 
+At a start and at SIGHUP it also starts those that are to run elsewhere and have not handed their directory over: they
+were killed before, or the settings came with a start.
+
 It ends once all of its shards have ended; one that has none goes on until it is told to stop. A shard with wrong
 settings ends all of them, unless they have served before: then it is started again like any other that fails, because
 the others serve. So is one whose directory is refused (runtime/shard_place.py): it is brought while the others serve.
@@ -35,7 +38,7 @@ from crdtstream.settings.sharding import here, replaced, validate_shards
 from crdtstream.settings.table import SHARD_PROCESS, SHARD_REPLACES, SHARD_SETTINGS, SUPERVISOR
 from crdtstream.storage.disk import DiskError, RealDisk
 from crdtstream.supervisor.asking import require_unfounded
-from crdtstream.supervisor.founding import found_or_follow
+from crdtstream.supervisor.founding import found_or_follow, not_handed_over, places_of
 from crdtstream.supervisor.reports import Reports, ShardReport
 from crdtstream.supervisor.shard import USAGE_ERROR, ShardProcess
 
@@ -105,14 +108,17 @@ class Supervisor:
         return environment | ({SHARD_REPLACES: "yes"} if number in self._replaced else {})
 
     def _start_missing(self) -> None:
-        """Start the shards that run here from now on."""
+        """Start the shards that run here from now on, and those that have not been told yet that they move."""
         running = {shard.number for shard in self._shards}
-        for number in here(self._config):
-            if number not in running:
-                shard = ShardProcess(number, self._command, partial(self._environment_of, number), self._look)
-                self._shards.append(shard)
-                self._tasks[shard] = task = asyncio.create_task(shard.run())
-                task.add_done_callback(lambda _: self._ended.set())
+        staying = set(not_handed_over(self._config, self._disk.names())) - running
+        for number in staying:
+            logger.warning("shard-moves-late", shard=number, address=places_of(self._config)[number].address)
+        for number in sorted(staying.union(here(self._config)) - running):
+            shard = ShardProcess(number, self._command, partial(self._environment_of, number), self._look)
+            shard.follow(number not in staying)
+            self._shards.append(shard)
+            self._tasks[shard] = task = asyncio.create_task(shard.run())
+            task.add_done_callback(lambda _: self._ended.set())
         self._shards.sort(key=lambda shard: shard.number)
 
     async def _run_all(self) -> None:
@@ -162,10 +168,10 @@ class Supervisor:
         waiting = [shard for shard in self._shards if shard.status and not shard.moves]
         if not waiting and not self._served:
             self._served = True
-            logger.info("shards-serving", shards=len(self._shards))
+            logger.info("shards-serving", shards=len([shard for shard in self._shards if not shard.moves]))
         first = waiting[0] if waiting else None
         self._manager.notify("" if first is None else f"shard {first.number}: {first.status}", self._stopping)
-        failed = any(shard.code == USAGE_ERROR and not shard.process_id for shard in self._shards)
+        failed = any(shard.code == USAGE_ERROR and not (shard.process_id or shard.moves) for shard in self._shards)
         is_down = bool(self._shards) and all(shard.is_down for shard in self._shards)
         if is_down or (failed and not self._served):
             self.stop()

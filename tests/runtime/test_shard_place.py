@@ -17,6 +17,7 @@ from crdtstream.runtime.shard_place import (
     Claim,
     DirectoryPlace,
     DirectoryRefused,
+    is_at_home,
     open_directory,
     read_place,
     record_place,
@@ -152,6 +153,26 @@ def test_one_that_was_to_move_and_crashed_before_starts_again(region: Config, co
     send_away(region)
     start(config, disk)
     assert read_place(disk) == DirectoryPlace(HERE), "until it hands over"
+
+
+def test_a_copy_is_not_handed_over(region: Config, config: Config, disk: RealDisk) -> None:
+    """It may be older than what the shard went on with."""
+    start(config, disk)
+    copy = copied(config)
+    send_away(region)
+    with closing(open_directory(copy)) as there:
+        text = f"is not handed over to {THERE}, because .* is a copy that has not served since it was made: remove it"
+        with pytest.raises(ConfigError, match=text) as refused:
+            start(copy, there)
+        assert refused.type is ConfigError and read_place(there) == DirectoryPlace(HERE, is_copy=True)
+
+
+@pytest.mark.parametrize("place", [DirectoryPlace(HERE, END), DirectoryPlace(THERE), DirectoryPlace(ANYWHERE), None])
+def test_where_a_shard_is_at_home_it_ran_last(config: Config, disk: RealDisk, place: DirectoryPlace | None) -> None:
+    directory = Path(config.data)
+    assert is_at_home(directory, HERE) and not is_at_home(directory / "missing", HERE)
+    disk.delete(PLACE) if place is None else record_place(disk, place)
+    assert not is_at_home(directory, HERE)
 
 
 def test_one_that_was_restored_starts_anywhere(config: Config, disk: RealDisk) -> None:

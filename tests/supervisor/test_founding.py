@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import astuple, replace
@@ -14,7 +15,7 @@ from crdtstream.runtime.shard_place import ANYWHERE, DirectoryPlace, read_place,
 from crdtstream.settings.config import Config, ConfigError
 from crdtstream.settings.sharding import SHARDS_FILE, of_shard
 from crdtstream.storage.disk import DiskError, RealDisk
-from crdtstream.supervisor.founding import found_or_follow, founding_problems, places_of, refuse_shards
+from crdtstream.supervisor.founding import found_or_follow, founding_problems, not_handed_over, places_of, refuse_shards
 
 TLS = {"tls_certificate": "a", "tls_key": "b", "tls_authority": "c"}
 
@@ -219,3 +220,15 @@ def test_an_epoch_never_falls(config: Config, disk: RealDisk) -> None:
     disk.replace(SHARDS_FILE, encoded(RegionShards("c", 1, 1, shards.places, shards.here)))
     assert not file.has_changed()
     assert file.current().epoch == 2
+
+
+def test_shards_elsewhere_whose_directory_is_at_home_here_are_not_handed_over(config: Config, disk: RealDisk) -> None:
+    """Shard 0 runs here, 1 has moved, 2 was never told to, and 3 is at home on another machine."""
+    found_or_follow(config, disk)
+    for number, address in ((1, "b:6380"), (3, "b:6382")):
+        with closing(RealDisk(f"{config.data}/shard-{number:03d}")) as there:
+            record_place(there, DirectoryPlace(address, 17 if number == 1 else 0))
+    left = replace(config, shard="0", announce=("1-3=b:6379",))
+    assert not_handed_over(left, os.listdir(config.data)) == [2]
+    assert not_handed_over(config, os.listdir(config.data)) == []
+    assert not_handed_over(replace(left, announce_host="c"), os.listdir(config.data)) == [], "of another machine"

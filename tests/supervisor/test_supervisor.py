@@ -24,6 +24,8 @@ from crdtstream.settings.handing_on import decoded
 from crdtstream.settings.rewriting import Values
 from crdtstream.settings.sharding import of_shard
 from crdtstream.settings.table import SHARD_PROCESS, SHARD_REPLACES, SHARD_SETTINGS, SUPERVISOR
+from crdtstream.storage.disk import RealDisk
+from crdtstream.supervisor.founding import found_or_follow
 from crdtstream.supervisor.shard import USAGE_ERROR
 from crdtstream.supervisor.supervisor import FAILURE, Supervisor, own_command
 
@@ -239,6 +241,29 @@ async def test_a_shard_comes_and_one_moves_at_a_reload(config: Config, tmp_path:
     await reached(lambda: signals(tmp_path) == ["0 SIGHUP", "1 SIGHUP"])
     read = ShardMapFile(of_shard(config, 1))
     assert read.is_here and read.current().epoch == 2
+    supervisor.stop()
+    assert await end(running) == 0
+
+
+async def test_one_whose_move_came_with_a_start_is_started_to_move(
+    config: Config, tmp_path: Path, log: list[structlog.typing.EventDict]
+) -> None:
+    """Also while others do not serve yet, which wrong settings of one of them would end."""
+    with closing(RealDisk(config.data)) as disk:
+        found_or_follow(config, disk)
+    some = replace(config, shard="0", announce=("1=b:7000",))
+    program = (
+        f"if number == '1': sys.exit({USAGE_ERROR})\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)\n{SERVE}"
+    )
+    supervisor = Supervisor(some, lambda: some, command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: [shard.number for shard in supervisor._shards] == [0])
+    assert [(row["shard"], row["address"]) for row in log if row["event"] == "shard-moves-late"] == [(1, "b:7001")]
+    assert sorted(row["shard"] for row in log if row["event"] == "shard-started") == [0, 1]
+    supervisor.reload()
+    (tmp_path / "signals").touch()
+    await reached(lambda: [row["shards"] for row in log if row["event"] == "shards-serving"] == [1])
+    assert len([row for row in log if row["event"] == "shard-moves-late"]) == 2, "not handed over yet"
     supervisor.stop()
     assert await end(running) == 0
 
