@@ -153,6 +153,18 @@ def test_one_that_was_killed_while_it_moved_moves_all_the_same(region: SplitRegi
     assert ask(region, "XLEN", KEY) == 1
 
 
+def test_a_move_that_is_called_off_after_the_hand_over_loses_nothing(region: SplitRegion) -> None:
+    ask(region, "XADD", KEY, "*", "f", "v")
+    left = region.directory_of(SHARD)
+    region.send_away(SHARD)
+    region.await_handed_over(SHARD, left)
+    other = region.of(1 - SHARD).process_of(1 - SHARD)
+    region.call_off(SHARD)
+    region.of(SHARD).await_shard(SHARD)
+    assert ask(region, "XLEN", KEY) == 1
+    assert region.of(1 - SHARD).process_of(1 - SHARD) == other, "the others serve meanwhile"
+
+
 def test_settings_of_a_move_that_come_with_a_start_move_the_shard(region: SplitRegion) -> None:
     ask(region, "XADD", KEY, "*", "f", "v")
     left = region.directory_of(SHARD)

@@ -34,6 +34,8 @@ class SplitRegion:
         ]
         self.where = [0] * shards
         self.peers: tuple[str, ...] = ()
+        # A shard that takes over on its machine.
+        self.replaced: int | None = None
         self._settings: dict[str, object] = {}
 
     @property
@@ -65,6 +67,8 @@ class SplitRegion:
         shard = ",".join(map(str, here)) or "none"
         peers = ", ".join(f'"{peer}"' for peer in self.peers)
         text = f'shard = "{shard}"\nannounce = [{", ".join(announce)}]\npeers = [{peers}]\n'
+        if self.replaced in here:
+            text += f'replace = "{self.replaced}"\n'
         self._settings_of(machine).write_text(text)
 
     def of(self, shard: int) -> ShardedRegion:
@@ -111,6 +115,14 @@ class SplitRegion:
         for machine in self.machines:
             self._write(machine)
         left.signal(signal.SIGHUP)
+
+    def call_off(self, shard: int) -> None:
+        """Have a shard run again where it was handed over, before the other machine has started it."""
+        self.where[shard] = 1 - self.where[shard]
+        self.replaced = shard
+        for machine in self.machines:
+            self._write(machine)
+            machine.signal(signal.SIGHUP)
 
     def await_handed_over(self, shard: int, directory: Path) -> None:
         wanted = "{}:{}".format(*self.place_of(shard))

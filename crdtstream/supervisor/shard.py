@@ -3,7 +3,7 @@
 A shard that ends with exit code 0 was asked to. If it left the cluster it stays down; after SHUTDOWN or SIGTERM it does
 until the supervisor is told to start it again. One that moves to another machine ends for good: with exit code 0 once
 it has told its clients, or as one with wrong settings if nothing is left to do here. If it is to run here again by
-then, it is started at once.
+then, it is started at once: it is refused until it takes over, because what it left was handed over.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ class ShardProcess:
         """0 while there is no process."""
         return 0 if self._process is None else self._process.pid
 
+    @property
+    def serves(self) -> bool:
+        """A process that has moved only tells its clients where the shard is."""
+        return not (self.status or self._has_moved)
+
     async def run(self) -> None:
         """Keep the shard running until `stop`."""
         while not self._stopping.is_set():
@@ -84,6 +89,7 @@ class ShardProcess:
 
     async def _run_once(self) -> None:
         self._listens = self._must_reload = self._has_left = self._has_moved = False
+        self.status = STARTING
         self._process = await asyncio.create_subprocess_exec(
             *self._command, stdin=DEVNULL, env=self._environment(), start_new_session=True
         )

@@ -15,7 +15,7 @@ A shard that is started again has the settings that change at a start only from 
 those of a file that was edited meanwhile, it would serve keys of another shard, or where nobody looks for it.
 
 A shard that takes over (`replace`) does so until it serves: what its directory may lack is known then, and what it may
-lack at a later start is not.
+lack at a later start is not. So SIGHUP takes a `replace` that has changed for the shards that do not serve.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Supervisor:
         """A shard has changed: tell the service manager, and end if that is the end of all."""
         if self._unheard:
             asyncio.get_running_loop().call_soon(self._pass_on)
-        self._replaced -= {shard.number for shard in self._shards if not shard.status or shard.moves}
+        self._replaced -= {shard.number for shard in self._shards if shard.serves or shard.moves}
         waiting = [shard for shard in self._shards if shard.status and not shard.moves]
         if not waiting and not self._served:
             self._served = True
@@ -186,15 +186,23 @@ class Supervisor:
             shard.stop()
         self._ended.set()
 
+    def _follow_replace(self, config: Config) -> None:
+        """Only a change counts: one that is left in the file for long is not meant for a shard that comes later."""
+        if config.replace != self._config.replace:
+            self._replaced = set(replaced(config)) - {shard.number for shard in self._shards if shard.serves}
+
     def reload(self) -> None:
         """Read the settings again, and have the shards do so."""
         self._manager.notify_reload()
         try:
-            # Of the settings that the map comes from these change without a start.
+            # Of the settings that the map comes from `announce` and `shard` change without a start.
             loaded = self._load()
-            config = dataclasses.replace(self._config, announce=loaded.announce, shard=loaded.shard)
+            config = dataclasses.replace(
+                self._config, announce=loaded.announce, shard=loaded.shard, replace=loaded.replace
+            )
             validate_shards(config)
             self._write_map(config)
+            self._follow_replace(config)
             self._config = config
         except (ConfigError, DiskError) as error:
             logger.error("settings-not-reloaded", reason=str(error))

@@ -207,6 +207,62 @@ async def test_a_shard_takes_over_until_it_serves(
     assert await end(running) == 0
 
 
+async def test_replace_that_has_changed_counts_at_a_reload_for_shards_that_do_not_serve(
+    config: Config, tmp_path: Path, log: list[structlog.typing.EventDict]
+) -> None:
+    """Shard 1 is refused until it takes over; both are killed later, and take over no more."""
+    settings = [config]
+    program = (
+        f"replaces = os.environ.get({SHARD_REPLACES!r}, 'no')\nopen(sys.argv[1] + number, 'a').write(replaces + ' ')\n"
+        f"is_refused = number == '1' and not os.path.exists(sys.argv[1]) and replaces == 'no'\n"
+        f"if is_refused: sys.exit({DIRECTORY_REFUSED})\n{SERVE}"
+    )
+    supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: any(row["event"] == "shard-failed" for row in log) and supervisor._shards[0].serves)
+    settings[0] = replace(config, replace=True)
+    supervisor.reload()
+    await reached(lambda: all(shard.serves for shard in supervisor._shards))
+    assert starts(tmp_path, 0) == ["no"] and starts(tmp_path, 1)[-1] == "yes"
+    (tmp_path / "signals").touch()
+    before = [len(starts(tmp_path, number)) for number in (0, 1)]
+    for shard in supervisor._shards:
+        os.kill(shard.process_id, signal.SIGKILL)
+    await reached(lambda: all(not shard.serves for shard in supervisor._shards))
+    supervisor.reload()
+    await reached(lambda: [len(starts(tmp_path, number)) for number in (0, 1)] == [before[0] + 1, before[1] + 1])
+    assert starts(tmp_path, 0)[-1] == starts(tmp_path, 1)[-1] == "no"
+    supervisor.stop()
+    assert await end(running) == 0
+
+
+def starts(tmp_path: Path, number: int) -> list[str]:
+    """Whether a shard took over, for each of its starts."""
+    path = tmp_path / f"signals{number}"
+    return path.read_text().split() if path.exists() else []
+
+
+async def test_a_move_that_is_called_off_with_replace_takes_over(config: Config, tmp_path: Path) -> None:
+    """At the reload the process still sends clients to the new address."""
+    settings = [config]
+    program = (
+        f"replaces = os.environ.get({SHARD_REPLACES!r}, 'no')\nopen(sys.argv[1] + number, 'a').write(replaces + ' ')\n"
+        f"def move(*_):\n    signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\n    tell({MOVED!r})\n"
+        f"if number == '1': signal.signal(signal.SIGHUP, move)\n{SERVE}"
+    )
+    supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, program))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: len(supervisor._shards) == 2 and all(shard.serves for shard in supervisor._shards))
+    settings[0] = replace(config, shard="0", announce=("1=b:7000",))
+    supervisor.reload()
+    await reached(lambda: not supervisor._shards[1].serves)
+    settings[0] = replace(config, replace="1")
+    supervisor.reload()
+    await reached(lambda: starts(tmp_path, 1) == ["no", "yes"])
+    supervisor.stop()
+    assert await end(running) == 0
+
+
 async def test_a_shard_that_starts_again_has_the_settings_of_its_supervisor(config: Config, tmp_path: Path) -> None:
     """The file may say something else by then; where shards are reached changes with the map."""
     settings = [config]
