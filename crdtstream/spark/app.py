@@ -6,10 +6,8 @@ Jobs and Spark are imported where a command runs: the help is there without them
 from __future__ import annotations
 
 import re
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
@@ -52,10 +50,9 @@ from crdtstream.spark.output import (
 )
 from crdtstream.spark.session import JOB_SETTINGS, MASTER, start_session
 from crdtstream.spark.shipping import write_zip
+from crdtstream.spark.stopping import POLL_S, JobSignals, jvm_of_driver
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -68,6 +65,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 console = console_of()
+stopping = JobSignals()
 
 
 class TableFormat(StrEnum):
@@ -78,7 +76,6 @@ class TableFormat(StrEnum):
     ICEBERG = "iceberg"
 
 
-POLL_S = 0.5
 DIVERGED = 1
 USAGE_ERROR = 2
 FAILED = 3
@@ -144,6 +141,7 @@ def spark() -> None:
 
 
 @app.command()
+@stopping.says("a repeated run goes on after what it has recorded, and archives no entry twice", gently=True)
 def archive(
     directory: Annotated[str, typer.Argument(help="Path or URI of the archive.")],
     endpoints: Endpoints,
@@ -181,27 +179,11 @@ def archive(
 
 
 def await_end(query: StreamingQuery) -> None:
-    """Wait until a query ends, or is stopped by SIGINT or SIGTERM; another one ends the process. PySpark's own handler
-    of SIGINT asks the JVM in the middle of another question, of which both print a stack.
-    """
-    stopped = threading.Event()
-
-    def stop(*_: object) -> None:
-        handle_signals(signal.default_int_handler)
-        stopped.set()
-
-    handle_signals(stop)
+    """Wait until a query ends, or is stopped because a signal asks for it."""
     while not query.awaitTermination(POLL_S):
-        if stopped.is_set():
+        if stopping.asked.is_set():
             query.stop()
             return
-    handle_signals(signal.default_int_handler)
-
-
-def handle_signals(handler: Callable[[int, FrameType | None], object]) -> None:
-    if threading.current_thread() is threading.main_thread():  # Python has signals handled in that one alone.
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, handler)
 
 
 def show_batch(bar: JobBar, so_far: Archived, total: int | None, batch: int, published: Published) -> None:
@@ -211,7 +193,9 @@ def show_batch(bar: JobBar, so_far: Archived, total: int | None, batch: int, pub
 
 def session_of(command: str, master: str) -> SparkSession:
     """The session of a job, which reports by itself how it ended."""
-    spark: SparkSession = start_session(f"crdtstream {command}", master, local=JOB_SETTINGS)
+    with jvm_of_driver():
+        spark: SparkSession = start_session(f"crdtstream {command}", master, local=JOB_SETTINGS)
+    stopping.session = spark
     return spark
 
 
@@ -260,6 +244,7 @@ def archive_of(
 
 
 @app.command()
+@stopping.says("it has compared nothing to the end, and a repeated run begins anew")
 def audit(
     endpoints: Endpoints,
     streams: StreamsOption = "",
@@ -324,6 +309,9 @@ def compare_table(
 
 
 @app.command()
+@stopping.says(
+    "what it has published stays, and a repeated run adds the rest, each row once; with --as-of name the same version"
+)
 def backfill(
     directory: Annotated[str, typer.Argument(help="Directory of Parquet files or of JSON lines, or a table.")],
     endpoints: Endpoints,
@@ -396,6 +384,10 @@ def show_backfilled(bar: JobBar, figures: WriteMetrics, done: Backfilled, total:
 
 
 @app.command()
+@stopping.says(
+    "what it has written stays, and a repeated run writes it again: choose the rest with --begins, or another stream"
+    " with --into"
+)
 def replay(
     directory: Annotated[str, typer.Argument(help="The archive.")],
     endpoints: Endpoints,
@@ -438,6 +430,7 @@ def show_replayed(bar: JobBar, figures: WriteMetrics, done: Replayed, total: int
 
 
 @app.command()
+@stopping.says("it writes at its end alone, and a repeated run begins anew")
 def report(
     directory: Annotated[str, typer.Argument(help="The archive.")],
     chart: Annotated[

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
 
 POLL_S: Final = 0.5
+# The bars that are on a terminal.
+SHOWN: Final[list[JobBar]] = []
 
 
 class JobBar:
@@ -20,6 +22,12 @@ class JobBar:
         self._console = console
         self._progress = progress
         self._task = task
+        self.ended = threading.Event()
+
+    def end(self) -> None:
+        """Leave the terminal."""
+        self.ended.set()
+        self._progress.stop()
 
     def show(self, text: str) -> None:
         """Say what was done."""
@@ -38,40 +46,64 @@ class JobBar:
 @contextmanager
 def job_bar(console: Console, text: str) -> Iterator[JobBar]:
     """Show a bar with this text until the context ends; nothing of it where the console is no terminal."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # A bar that is full for a moment, between two stages, keeps its colour.
+    bar_column = BarColumn(finished_style="bar.complete")
+    columns = (TextColumn("{task.description}", markup=False), bar_column, MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
         progress.add_task(text, total=None)
-        yield JobBar(console, progress, progress.tasks[0])
+        bar = JobBar(console, progress, progress.tasks[0])
+        SHOWN.append(bar)
+        try:
+            yield bar
+        finally:
+            bar.ended.set()
+            SHOWN.remove(bar)
+
+
+def hide() -> None:
+    """Have all bars leave the terminal, whatever the jobs do."""
+    for bar in tuple(SHOWN):
+        bar.end()
 
 
 @contextmanager
 def tasks_bar(console: Console, text: str, spark: Any) -> Iterator[JobBar]:
-    """The same, of a job that knows no total: the bar counts the tasks that Spark runs at the time."""
-    ended = threading.Event()
+    """The same, of a job that knows no total: the bar counts the tasks that Spark has begun."""
     with job_bar(console, text) as bar:
-        follower = threading.Thread(target=follow, args=(bar, spark, ended), daemon=True)
+        follower = threading.Thread(target=follow, args=(bar, spark), daemon=True)
         if console.is_terminal:
             follower.start()
         try:
             yield bar
         finally:
-            ended.set()
+            bar.ended.set()
             if console.is_terminal:
                 follower.join()
 
 
-def follow(bar: JobBar, spark: Any, ended: threading.Event) -> None:
+def follow(bar: JobBar, spark: Any) -> None:
     """Count until the job ends, or its JVM, of which the job says so itself."""
     from py4j.protocol import Py4JError
 
+    tasks = Tasks(spark)
     with suppress(Py4JError, OSError):
-        while not ended.wait(POLL_S):
-            bar.count(*tasks_of(spark))
+        while not bar.ended.wait(POLL_S):
+            bar.count(*tasks.counted())
 
 
-def tasks_of(spark: Any) -> tuple[int, int | None]:
-    """How many tasks of the stages that run are done, and of how many; None while no stage runs."""
-    tracker = spark.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known) or None
+class Tasks:
+    """The tasks of all stages that were seen to run: of a job that goes from one to the next no number falls."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        # Of each stage, how many are done, and of how many.
+        self._seen: dict[int, tuple[int, int]] = {}
+
+    def counted(self) -> tuple[int, int | None]:
+        """How many tasks are done, and of how many; None before the first stage."""
+        tracker = self._spark.sparkContext.statusTracker()
+        active = {stage: tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()}
+        ended = {stage: (total, total) for stage, (_, total) in self._seen.items()}
+        known = {stage: (each.numCompletedTasks, each.numTasks) for stage, each in active.items() if each is not None}
+        self._seen = {**ended, **known}
+        return sum(done for done, _ in self._seen.values()), sum(total for _, total in self._seen.values()) or None

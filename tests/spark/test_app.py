@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
 from contextlib import redirect_stderr
 from datetime import UTC, datetime, timedelta, timezone
@@ -185,33 +184,3 @@ def test_metrics_on_a_port_in_use_are_refused(capsys: pytest.CaptureFixture[str]
     assert (
         "for metrics cannot be opened: Address already in use. Give another --metrics-port" in capsys.readouterr().err
     )
-
-
-class SignalledQuery:
-    """A query that never ends by itself, while whose process gets this signal."""
-
-    def __init__(self, sent: signal.Signals) -> None:
-        self._sent = sent
-        self.stops = 0
-
-    def awaitTermination(self, timeout_s: float) -> bool:
-        signal.raise_signal(self._sent)
-        return False
-
-    def stop(self) -> None:
-        """It takes long, so that the user sends another signal."""
-        self.stops += 1
-        signal.raise_signal(self._sent)
-
-
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_stops_a_query_and_another_one_ends_the_process(sent: signal.Signals) -> None:
-    query: Any = SignalledQuery(sent)
-    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            jobs.await_end(query)
-    finally:
-        for each, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
-            signal.signal(each, handler)
-    assert query.stops == 1

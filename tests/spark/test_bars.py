@@ -16,7 +16,7 @@ from rich.console import Console
 
 from crdtstream.processes.waiting import until
 from crdtstream.spark import bars
-from crdtstream.spark.bars import job_bar, tasks_bar, tasks_of
+from crdtstream.spark.bars import Tasks, job_bar, tasks_bar
 
 
 def console_of(terminal: bool) -> tuple[Console, StringIO]:
@@ -24,12 +24,19 @@ def console_of(terminal: bool) -> tuple[Console, StringIO]:
     return Console(file=shown, force_terminal=terminal, width=120, markup=False), shown
 
 
-def session_of(*stages: tuple[int, int] | None) -> Any:
+Stages = dict[int, tuple[int, int] | None]
+
+
+def session_of(stages: Stages) -> Any:
     """A session in which these stages run, each with how many tasks it has done, and has; Spark may have forgotten
     one.
     """
-    infos = [None if each is None else SimpleNamespace(numCompletedTasks=each[0], numTasks=each[1]) for each in stages]
-    tracker = SimpleNamespace(getActiveStageIds=lambda: range(len(infos)), getStageInfo=infos.__getitem__)
+
+    def info(stage: int) -> SimpleNamespace | None:
+        each = stages[stage]
+        return None if each is None else SimpleNamespace(numCompletedTasks=each[0], numTasks=each[1])
+
+    tracker = SimpleNamespace(getActiveStageIds=lambda: list(stages), getStageInfo=info)
     return SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
 
 
@@ -59,9 +66,14 @@ def test_a_bar_whose_total_is_not_known_any_more_has_none() -> None:
     assert "0/?" in shown.getvalue() and "0/4" not in shown.getvalue()
 
 
-def test_the_tasks_of_the_stages_that_run_are_counted() -> None:
-    assert tasks_of(session_of((1, 4), None, (2, 3))) == (3, 7)
-    assert tasks_of(session_of()) == (0, None)
+def test_the_tasks_of_all_stages_are_counted_and_no_number_falls() -> None:
+    stages: Stages = {}
+    tasks, counted = Tasks(session_of(stages)), []
+    for now in ({}, {0: (1, 4), 1: None, 2: (2, 3)}, {2: (3, 3)}, {}, {3: (0, 2)}):
+        stages.clear()
+        stages.update(now)
+        counted.append(tasks.counted())
+    assert counted == [(0, None), (3, 7), (7, 7), (7, 7), (7, 9)]
 
 
 @pytest.mark.parametrize(
@@ -75,13 +87,13 @@ def test_a_bar_says_nothing_of_a_jvm_that_has_ended(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(bars, "POLL_S", 0.01)
     console, _ = console_of(True)
     with job_bar(console, "comparing") as bar:
-        bars.follow(bar, SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=gone)), threading.Event())
+        bars.follow(bar, SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=gone)))
 
 
 def test_a_bar_follows_spark_until_the_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bars, "POLL_S", 0.01)
     console, shown = console_of(True)
-    with tasks_bar(console, "comparing", session_of((1, 4))):
+    with tasks_bar(console, "comparing", session_of({0: (1, 4)})):
         until(lambda: "1/4" in shown.getvalue(), lambda: shown.getvalue())
     assert not [thread for thread in threading.enumerate() if thread.name.endswith("(follow)")]
     console, shown = console_of(False)

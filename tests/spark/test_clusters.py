@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,16 +20,13 @@ import pyarrow.dataset
 
 from crdtstream.processes.ports import free_port
 from tests.spark.fake_regions import Regions
+from tests.spark.job_processes import ROOT, needs_java
 
-ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 START_S = 60.0
 
-pytestmark = [
-    pytest.mark.timeout(280),
-    pytest.mark.skipif(shutil.which("java") is None, reason="needs Java"),
-]
+pytestmark = [pytest.mark.timeout(280), needs_java]
 
 
 def environment() -> dict[str, str]:

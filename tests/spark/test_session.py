@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,12 +18,8 @@ from crdtstream.spark import app, register
 from crdtstream.spark.session import start_session
 from crdtstream.spark.source import CrdtStreamSource
 from tests.spark.fake_regions import Regions
+from tests.spark.job_processes import ROOT, needs_java, said
 from tests.spark.jobs.streams import filled
-
-needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="needs Java")
-ROOT = Path(__file__).resolve().parents[2]
-# Java's own, because Spark asks for that module.
-OF_THE_JVM = "WARNING: Using incubator modules: jdk.incubator.vector"
 
 
 def test_spark_finds_the_source_by_the_name_of_its_module() -> None:
@@ -133,8 +128,8 @@ def test_a_job_prints_nothing_where_nothing_is_wrong_and_a_sentence_where_it_fai
         check=True,
     )
     assert [line for line in done.stdout.splitlines() if line.startswith("exit")] == ["exit 0", "exit 3"], done.stderr
-    said = [line for line in done.stderr.splitlines() if line != OF_THE_JVM]
-    assert len(said) == 1 and said[0].startswith("crdtstream spark: column "), done.stderr
+    (text,) = said(done.stderr)
+    assert text.startswith("crdtstream spark: column ")
 
 
 @needs_java
@@ -142,21 +137,23 @@ def test_a_job_prints_nothing_where_nothing_is_wrong_and_a_sentence_where_it_fai
 def test_a_job_that_is_stopped_ends_as_if_all_were_done(regions: Regions, tmp_path: Path, sent: signal.Signals) -> None:
     filled(regions)
     words = ["spark", "archive", str(tmp_path / "archive"), "--endpoints", regions.endpoints, "--streams-pattern", "*"]
-    with (tmp_path / "said").open("w") as said, (tmp_path / "done").open("w") as done:
+    with (tmp_path / "said").open("w") as stderr, (tmp_path / "done").open("w") as done:
         job = subprocess.Popen(
             [sys.executable, "-m", "crdtstream", *words, "--continuous", "--interval-s", "0.2"],
             cwd=ROOT,
             stdout=done,
-            stderr=said,
+            stderr=stderr,
+            start_new_session=True,
         )
         try:
             until(lambda: "batch 0" in (tmp_path / "done").read_text(), "a batch", 200)
-            job.send_signal(sent)
+            # As Ctrl-C and a manager of services send it: to all processes.
+            os.killpg(job.pid, sent)
             assert job.wait(120) == 0
         finally:
             job.kill()
     assert "merged files" in (tmp_path / "done").read_text()
-    assert [line for line in (tmp_path / "said").read_text().splitlines() if line != OF_THE_JVM] == []
+    assert said((tmp_path / "said").read_text()) == []
 
 
 def test_register_hands_over_the_class() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
 
 from crdtstream.spark.jobs.defaults import BATCH_BYTES
 from crdtstream.spark.ledgers import LedgerWatch
@@ -22,6 +23,7 @@ from crdtstream.spark.tables.commits import PARQUET, UnreadableTable
 from crdtstream.spark.tables.opening import kind_at
 
 JSON = "json"
+POLL_S = 0.5
 
 
 @dataclass
@@ -77,13 +79,14 @@ class Backfill:
         self._progress = progress
         self._began_s = 0.0
         self._publisher: Future[Publisher] = Future()
+        self._query: StreamingQuery | None = None
         self.result = Backfilled()
 
     def run(self) -> Backfilled:
         """Load what is there. Raises UnreadableTable if it is an archive."""
         refuse_archives(self._directory)
         self._began_s = time.monotonic()
-        query = (
+        query = self._query = (
             self._spark.readStream.format(self._format)
             .schema(self._spark.read.format(self._format).load(self._directory).schema)
             .option("maxBytesPerTrigger", self._batch_bytes)
@@ -113,10 +116,15 @@ class Backfill:
         self._rest()
 
     def _rest(self) -> None:
-        """Wait until the rows so far are due; a batch itself is written without pauses."""
-        if self._rows_per_s:
-            due_s = self._began_s + self.result.rows / self._rows_per_s
-            time.sleep(max(0.0, due_s - time.monotonic()))
+        """Wait until the rows so far are due, or the query is stopped; a batch itself is written without pauses."""
+        if not self._rows_per_s:
+            return
+        due_s = self._began_s + self.result.rows / self._rows_per_s
+        while (left_s := due_s - time.monotonic()) > 0 and self._is_active():
+            time.sleep(min(left_s, POLL_S))
+
+    def _is_active(self) -> bool:
+        return self._query is None or self._query.isActive
 
 
 class Publisher:
