@@ -23,8 +23,9 @@ from crdtstream.spark.heads import LEDGERS, Head, Heads
 from crdtstream.spark.offsets import Positions, origin_text, shown, stream_bytes
 from crdtstream.spark.options import OptionError, Options
 from crdtstream.spark.plan import count_of
-from crdtstream.spark.tables.commits import UnreadableTable
-from crdtstream.spark.tables.files import TableFile, batches_of
+from crdtstream.spark.tables.commits import NoCatalog, UnreadableTable
+from crdtstream.spark.tables.entry_table import EntryTable
+from crdtstream.spark.tables.files import NO_OPTIONS, TableFile, batches_of
 from crdtstream.spark.tables.opening import table_at
 
 ID: Final = r"(?P<ms>[0-9]+)-(?P<seq>[0-9]+)"
@@ -37,16 +38,19 @@ Bounds = dict[str, tuple[int, int]]
 class ArchiveTask(InputPartition):
     """Files that one task reads, and what counts of them by stream and origin; pickled."""
 
-    def __init__(self, files: Sequence[TableFile], bounds: Mapping[str, Bounds]) -> None:
+    def __init__(
+        self, files: Sequence[TableFile], bounds: Mapping[str, Bounds], storage: Mapping[str, str] = NO_OPTIONS
+    ) -> None:
         super().__init__(None)
         self.files = list(files)
+        self.storage = dict(storage)
         self.bounds = {file.stream: bounds[file.stream] for file in files}
 
     def batches(self, schema: Any) -> Iterator[Any]:
         """Record batches of this schema, in the task."""
         names = list(dict.fromkeys(["origin", "seq", "id", *[each for each in schema.names if each not in DERIVED]]))
         for file in self.files:
-            for batch in batches_of(file, names):
+            for batch in batches_of(file, names, self.storage):
                 kept = batch.filter(within(batch, self.bounds[file.stream]))
                 if kept.num_rows:
                     arrays = [as_type(column_of(kept, field.name), field) for field in schema]
@@ -58,22 +62,16 @@ class PinnedTable:
 
     def __init__(self, options: Options, schema: Any) -> None:
         uri = options["archive"]
-        try:
-            archive = table_at(uri)
-            table = archive.latest()
-        except UnreadableTable:
-            raise OptionError(
-                f"archive: there is no table at {uri} that can be read without a catalogue: name the directory or"
-                " address that archive --table has written, or leave the option archive out"
-            ) from None
+        archive, table = opened(options)
         require_columns(uri, archive.columns(table), schema)
         self.vector = chosen(archive.through(table), options)
         streams = {shown(stream) for stream in self.vector}
         self.files = [file for file in archive.files(table) if file.stream in streams]
+        self.storage = archive.storage
 
     def __getstate__(self) -> dict[str, Any]:
         """Executors get their part in tasks."""
-        return {"vector": {}, "files": []}
+        return {"vector": {}, "files": [], "storage": {}}
 
     def join(self, heads: Heads) -> Heads:
         """The heads as if nothing had been trimmed, and everything in the table were in a region."""
@@ -107,7 +105,8 @@ class PinnedTable:
         bounds = self._bounds(start, end)
         files = [file for file in self.files if bounds.get(file.stream)]
         count = count_of(sum(file.rows for file in files), least, most)
-        return [ArchiveTask(files[index::count], bounds) for index in range(min(count, len(files)))]
+        shares = [files[index::count] for index in range(min(count, len(files)))]
+        return [ArchiveTask(share, bounds, self.storage) for share in shares]
 
     def _bounds(self, start: Positions, end: Positions) -> dict[str, Bounds]:
         found: dict[str, Bounds] = {}
@@ -117,6 +116,21 @@ class PinnedTable:
                 if low < high:
                     found.setdefault(shown(stream), {})[origin_text(origin)] = (low, high)
         return found
+
+
+def opened(options: Options) -> tuple[EntryTable, Any]:
+    """The table and its latest version."""
+    uri = options["archive"]
+    try:
+        archive = table_at(uri, options["archiveStoreOptions"], options["archiveCatalog"] or "")
+        return archive, archive.latest()
+    except NoCatalog as error:
+        raise OptionError(f"archiveCatalog: {error}") from None
+    except UnreadableTable:
+        raise OptionError(
+            f"archive: there is no table at {uri} that can be read: name the directory or address that archive --table"
+            " has written, and the catalogue of an Iceberg table with archiveCatalog, or leave the option archive out"
+        ) from None
 
 
 def chosen(vector: Positions, options: Options) -> Positions:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -29,6 +30,9 @@ ARRAY, MAP, JSON = "array", "map", "json"
 PERMISSIVE, FAILFAST, DROPMALFORMED = "permissive", "failfast", "dropmalformed"
 # Options of the whole query that Spark also passes to its source or sink.
 OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
+# In the options of an object store, or of a catalogue.
+SECRET_NAME: Final = re.compile(r"secret|password|token|credential|access[._-]?key", re.IGNORECASE)
+PASSWORD_IN_URI: Final = re.compile(r"://[^/@]*:[^/@]*@")
 
 StreamOffsets = int | dict[int, int]
 Offsets = str | dict[str, StreamOffsets]
@@ -95,6 +99,28 @@ def names(name: str, value: str) -> tuple[str, ...]:
     else:
         listed = [each.strip() for each in value.split(",")]
     return tuple(dict.fromkeys(each for each in listed if each))
+
+
+def store_options(name: str, value: str) -> dict[str, str]:
+    """Parse NAME=VALUE separated by commas, or a JSON object for values that contain a comma."""
+    if value.lstrip().startswith("{"):
+        found = {key: str(each) for key, each in from_json(name, value).items()}
+    else:
+        found = dict(pair(name, each.strip()) for each in value.split(",") if each.strip())
+    for key, each in found.items():
+        if SECRET_NAME.search(key) or PASSWORD_IN_URI.search(each):
+            raise OptionError(
+                f"{name} holds a secret, {key}, and plans and logs show options: set it in the environment of driver"
+                " and workers, or in pyiceberg's settings"
+            )
+    return found
+
+
+def pair(name: str, value: str) -> tuple[str, str]:
+    key, equals, rest = value.partition("=")
+    if not equals:
+        raise OptionError(f"{name} holds {value!r}: write NAME=VALUE, separated by commas, or a JSON object")
+    return key, rest
 
 
 def addresses(name: str, value: str) -> tuple[str, ...]:
@@ -245,6 +271,20 @@ TABLE: Final = (
         "([one DataFrame](spark-tables.md#a-table-and-its-live-tail-as-one-dataframe))",
         text,
     ),
+    Option(
+        "archiveCatalog",
+        "",
+        "with `archive`: the catalogue of the Iceberg table, by its name in pyiceberg's settings on the driver, as "
+        "`--catalog` names it",
+        text,
+    ),
+    Option(
+        "archiveStoreOptions",
+        "",
+        "with `archive`: what `--store-option` gives, NAME=VALUE separated by commas, or a JSON object; no keys, which "
+        "driver and workers have in their environment",
+        store_options,
+    ),
     Option("includeMetadata", "false", "adds the columns `region`, `id_ms`, `id_seq` and `region_read`", boolean),
     Option(
         "requestTimeoutMs", "30000", "deadline of each call; a long read is continued by another call", MILLISECONDS
@@ -341,6 +381,9 @@ class Options:
         for name in ("startingTimestamp", "endingTimestamp"):
             if self["archive"] is not None and self[name] is not None:
                 raise OptionError(f"archive and {name} were both given: leave {name} out, and filter by timestamp")
+        for name in ("archiveCatalog", "archiveStoreOptions"):
+            if self[name] is not None and self["archive"] is None:
+                raise OptionError(f"{name} was given without archive: name the table, or leave {name} out")
         if self["endingTimestamp"] is not None and "endingoffsets" in self.given:
             raise OptionError("endingOffsets and endingTimestamp were both given: choose one")
         least, most = self["minPartitions"], self["maxPartitions"]

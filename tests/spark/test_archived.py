@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +14,15 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
-from crdtstream.spark.archived import PinnedTable
-from crdtstream.spark.jobs.table_archive import TableArchive
+import pyarrow as pa
+
+from crdtstream.spark.archived import ArchiveTask, PinnedTable
 from crdtstream.spark.options import OptionError, Options
 from crdtstream.spark.tables.commits import PUBLISHED
+from crdtstream.spark.tables.files import TableFile
 from crdtstream.spark.tables.opening import table_of
 from tests.spark.fake_regions import Regions
-from tests.spark.jobs.streams import filled, held, source
+from tests.spark.jobs.streams import archive_to, filled, held, source
 from tests.spark.support import FAST
 
 pytestmark = pytest.mark.timeout(180)
@@ -25,11 +30,16 @@ DEADLINE_S = 90
 PLACE = ("stream", "origin", "seq")
 
 
-def archived(spark: Any, regions: Regions, directory: Path, kind: str = "delta") -> str:
+def archived(
+    spark: Any,
+    regions: Regions,
+    directory: Path,
+    kind: str = "delta",
+    storage: Mapping[str, str] | None = None,
+    catalog: str = "",
+) -> str:
     """Archive what is there; return where."""
-    job = TableArchive(spark, source(regions), table_of(kind, str(directory)))
-    job.start().awaitTermination()
-    job.finish()
+    archive_to(table_of(kind, str(directory), storage, catalog), spark, regions)
     return str(directory)
 
 
@@ -58,6 +68,37 @@ def test_the_table_and_what_came_later(spark: Any, regions: Regions, tmp_path: P
     live = spark.read.format("crdtstream").options(**source(regions)).load()
     columns = [*PLACE, "id", "timestamp", "fields"]
     assert frame.select(*columns).exceptAll(live.select(*columns)).count() == 0
+
+
+def test_a_table_in_a_catalogue_and_what_came_later(spark: Any, regions: Regions, tmp_path: Path) -> None:
+    filled(regions)
+    uri = f"sqlite:///{tmp_path}/lake.db"
+    archive = archived(spark, regions, tmp_path / "orders", "iceberg", {"uri": uri}, "lake")
+    before = held(regions)
+    regions[1].trim("a", regions[1].origin, 5)
+    regions[1].add("a", b"later")
+    regions.sync()
+    where = {"archiveCatalog": "lake", "archiveStoreOptions": f"uri={uri}"}
+    assert places(loaded(spark, given(regions, archive, **where))) == sorted({*before, *held(regions)})
+    assert not (tmp_path / "orders" / "catalog.db").exists()
+    for options, text in (
+        ({"archiveCatalog": "lake"}, "archiveCatalog: pyiceberg cannot open the catalogue lake: URI missing"),
+        ({}, "there is no table at .* the catalogue of an Iceberg table with archiveCatalog"),
+    ):
+        with pytest.raises(Exception, match=text):
+            loaded(spark, given(regions, archive, **options)).count()
+
+
+def test_tasks_read_from_the_store_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def batches_of(_file: TableFile, _names: Sequence[str], storage: Mapping[str, str]) -> Iterator[Any]:
+        seen.append(storage)
+        return iter(())
+
+    monkeypatch.setattr("crdtstream.spark.archived.batches_of", batches_of)
+    task = ArchiveTask([TableFile("s3://lake/1.parquet", "a", 1)], {"a": {}}, {"AWS_REGION": "eu"})
+    assert list(pickle.loads(pickle.dumps(task)).batches(pa.schema([]))) == [] and seen == [{"AWS_REGION": "eu"}]
 
 
 def test_what_was_trimmed_since_is_there(spark: Any, regions: Regions, tmp_path: Path) -> None:
@@ -104,14 +145,18 @@ def test_metadata_is_worked_out(spark: Any, regions: Regions, tmp_path: Path) ->
     assert {row.region_read for row in frame.collect()} == {None}
 
 
-def test_a_streaming_query_begins_with_the_table(spark: Any, regions: Regions, tmp_path: Path) -> None:
+@pytest.mark.parametrize("catalog", ["", "lake"])
+def test_a_streaming_query_begins_with_the_table(spark: Any, regions: Regions, tmp_path: Path, catalog: str) -> None:
     """And goes on, also by another process, when the table has grown past it and the streams were trimmed."""
     filled(regions)
-    archive = archived(spark, regions, tmp_path / "table")
+    storage = {"uri": f"sqlite:///{tmp_path}/lake.db"} if catalog else {}
+    where = {"archiveCatalog": catalog, "archiveStoreOptions": json.dumps(storage)} if catalog else {}
+    place = ("iceberg" if catalog else "delta", storage, catalog)
+    archive = archived(spark, regions, tmp_path / "table", *place)
     seen: list[tuple[str, str, int]] = []
 
     def run() -> int:
-        options = given(regions, archive, startingOffsets="earliest", maxOffsetsPerTrigger="7")
+        options = given(regions, archive, startingOffsets="earliest", maxOffsetsPerTrigger="7", **where)
         frame = spark.readStream.format("crdtstream").options(**options).load()
         writer = frame.writeStream.foreachBatch(lambda rows, _: seen.extend(places(rows)))
         query = writer.option("checkpointLocation", str(tmp_path / "state")).trigger(availableNow=True).start()
@@ -126,7 +171,7 @@ def test_a_streaming_query_begins_with_the_table(spark: Any, regions: Regions, t
     assert sorted(seen) == sorted({*first, *held(regions)})
     filled(regions, 2)
     grown = sorted({*seen, *held(regions)})
-    archived(spark, regions, tmp_path / "table")
+    archived(spark, regions, tmp_path / "table", *place)
     for region in regions.regions:
         region.trim("b", region.origin, max(entry[0] for entry in regions.streams[b"b"][region.origin]))
     run()

@@ -32,6 +32,21 @@ def test_names_with_commas_are_given_as_json() -> None:
     assert Options({"streams": '["a,b", "c"]'})["streams"] == ("a,b", "c")
 
 
+def test_options_of_a_store_are_pairs_or_json() -> None:
+    given = {"archive": "s3://lake/orders", "archiveStoreOptions": "AWS_REGION=eu, AWS_ENDPOINT_URL=http://a:1/?b=c"}
+    assert Options(given)["archiveStoreOptions"] == {"AWS_REGION": "eu", "AWS_ENDPOINT_URL": "http://a:1/?b=c"}
+    given["archiveStoreOptions"] = '{"uri": "sqlite:////a,b.db", "pool": 2}'
+    assert Options(given)["archiveStoreOptions"] == {"uri": "sqlite:////a,b.db", "pool": "2"}
+
+
+@pytest.mark.parametrize(
+    "value", ["AWS_REGION=eu,AWS_SECRET_ACCESS_KEY=x", "s3.session-token=x", "uri=postgresql://me:x@host/lake"]
+)
+def test_options_of_a_store_hold_no_secret(value: str) -> None:
+    told = refused(archive="s3://lake/orders", archiveStoreOptions=value)
+    assert told.startswith("archiveStoreOptions holds a secret, ") and "x" not in told.split("secret, ")[1].split()[0]
+
+
 def test_offsets_name_streams_and_origins() -> None:
     offsets = Options({"startingOffsets": '{"s": {"1.ab": 5, "2.1": -2}, "t": -1}'})["startingOffsets"]
     assert offsets == {"s": {1 + (0xAB << 8): 5, 2 + 256: -2}, "t": -1}
@@ -49,6 +64,9 @@ def test_offsets_name_streams_and_origins() -> None:
         ),
         ("provider", "crdtstream", "use CREATE TEMPORARY VIEW"),
         ("endpoints", "eu", "endpoints holds 'eu': write HOST:PORT"),
+        ("archiveStoreOptions", "AWS_REGION", "archiveStoreOptions holds 'AWS_REGION': write NAME=VALUE, separated by"),
+        ("archiveStoreOptions", "a=b", "archiveStoreOptions was given without archive: name the table, or leave"),
+        ("archiveCatalog", "lake", "archiveCatalog was given without archive"),
         ("endpoints", "eu:99999", "write HOST:PORT"),
         ("failOnDataLoss", "yes", "write true or false"),
         ("minPartitions", "0", "write a number from 1 to 100000"),

@@ -49,6 +49,10 @@ class UnreadableTable(Exception):
     """There is no table, or it has files that this package does not read; the text says what to do."""
 
 
+class NoCatalog(UnreadableTable):
+    """The catalogue that should have the table cannot be opened."""
+
+
 class TableConflict(Exception):
     """Another writer has changed the table meanwhile."""
 

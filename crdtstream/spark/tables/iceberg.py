@@ -40,7 +40,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.utils.datetime import date_to_days
 
 from crdtstream.spark.offsets import Positions, from_json, offset_of
-from crdtstream.spark.tables.commits import ICEBERG, Published, UnreadableTable, changed_type, conflict
+from crdtstream.spark.tables.commits import ICEBERG, NoCatalog, Published, UnreadableTable, changed_type, conflict
 from crdtstream.spark.tables.entry_table import PARTITIONED_BY, THROUGH, EntryTable, moment_of, no_version, published
 from crdtstream.spark.tables.files import TableFile, batches_of, highest, schema_in
 from crdtstream.spark.tables.stores import for_pyiceberg
@@ -85,7 +85,7 @@ class IcebergArchive(EntryTable):
         try:
             return load_catalog(name, **for_pyiceberg(self.storage))
         except ValueError as error:
-            raise UnreadableTable(f"pyiceberg cannot open the catalogue {name}: {error}") from error
+            raise NoCatalog(f"pyiceberg cannot open the catalogue {name}: {error}") from error
 
     def table(self) -> Table | None:
         # Opening a file that is not there would make it.

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow.dataset
 
+from crdtstream.spark.jobs.archive import Archived
+from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.offsets import origin_text
+from crdtstream.spark.tables.entry_table import EntryTable
 from tests.spark.fake_regions import Regions
 
 
@@ -19,6 +24,19 @@ def filled(regions: Regions, count: int = 5) -> None:
         for stream in ("a", "b"):
             region.add(stream, *[b"%d-%d" % (region.number, number) for number in range(count)])
     regions.sync()
+
+
+def archive_to(
+    table: EntryTable,
+    spark: Any,
+    regions: Regions,
+    options: Mapping[str, str] | None = None,
+    keep_removed: bool = True,
+) -> Archived:
+    """Archive to a table what is there."""
+    job = TableArchive(spark, source(regions) | dict(options or {}), table, keep_removed=keep_removed)
+    job.start().awaitTermination()
+    return job.finish()
 
 
 def found(directory: Path) -> list[tuple[str, str, int]]:

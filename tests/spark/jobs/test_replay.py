@@ -16,10 +16,9 @@ pytest.importorskip("pyspark")
 from crdtstream.spark.jobs.archive import archive
 from crdtstream.spark.jobs.archives import read_archive
 from crdtstream.spark.jobs.replay import Chosen, OwnArchive, replay
-from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.tables.opening import table_of
 from tests.spark.fake_regions import START_MS, Regions
-from tests.spark.jobs.streams import filled, sink, source
+from tests.spark.jobs.streams import archive_to, filled, sink, source
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -60,9 +59,7 @@ def test_a_table_is_replayed_without_what_a_killed_attempt_has_left(
     pytest.importorskip(package)
     filled(regions)
     table = table_of(kind, str(tmp_path / "table"))
-    job = TableArchive(spark, source(regions), table)
-    job.start().awaitTermination()
-    job.finish()
+    archive_to(table, spark, regions)
     read_archive(spark, table).write.parquet(table.new_attempt())
     with pytest.raises(OwnArchive, match=r"is an archive of the cluster at .*, which knows origin 1\..*use --force"):
         replay(spark, table, sink(regions), Chosen(), speed=0.0)
@@ -81,7 +78,7 @@ def test_entries_are_replayed_in_the_form_that_they_were_archived_in(
     filled(regions, 1)
     for form in ("map", "json"):
         table = table_of("delta", str(tmp_path / form))
-        TableArchive(spark, source(regions) | {"fieldsAs": form}, table).start().awaitTermination()
+        archive_to(table, spark, regions, {"fieldsAs": form})
         assert replay(spark, table, sink(other), Chosen(("a",)), speed=0.0, into=form).rows == 2
         assert sorted(other.values(form)) == [b"1-0", b"2-0"]
 

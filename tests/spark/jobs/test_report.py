@@ -12,11 +12,10 @@ pytest.importorskip("pyspark")
 
 from crdtstream.spark.jobs.archive import archive
 from crdtstream.spark.jobs.report import PANELS, REST, STREAMS_DRAWN, ReportRow, by_stream, draw, report
-from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.tables.opening import table_of
 from tests.spark.fake_regions import Regions
-from tests.spark.jobs.streams import filled, source
+from tests.spark.jobs.streams import archive_to, filled, source
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -65,9 +64,7 @@ def test_a_table_is_reported_without_what_a_killed_attempt_has_left(
     pytest.importorskip(package)
     filled(regions)
     table = table_of(kind, str(tmp_path / "table"))
-    job = TableArchive(spark, source(regions), table)
-    job.start().awaitTermination()
-    job.finish()
+    archive_to(table, spark, regions)
     archive(spark, source(regions), str(tmp_path / "archive"))
     spark.read.parquet(str(tmp_path / "archive")).write.parquet(table.new_attempt())
     of_files, of_table = (report(spark, str(tmp_path / name)) for name in ("archive", "table"))

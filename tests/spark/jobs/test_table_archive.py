@@ -22,7 +22,7 @@ from crdtstream.spark.tables.entry_table import EntryTable
 from crdtstream.spark.tables.files import highest
 from crdtstream.spark.tables.iceberg import IcebergArchive
 from tests.spark.fake_regions import Regions
-from tests.spark.jobs.streams import filled, held, source
+from tests.spark.jobs.streams import archive_to, filled, held, source
 from tests.spark.tables.formats import FORMATS, Made, found, rows_of, vector_of, version_of
 
 pytestmark = pytest.mark.timeout(180)
@@ -37,9 +37,7 @@ def made(request: pytest.FixtureRequest) -> Made:
 
 def archive(spark: Any, regions: Regions, table: EntryTable, **options: str) -> int:
     """Archive what is there; return the number of rows."""
-    job = TableArchive(spark, source(regions) | options, table)
-    job.start().awaitTermination()
-    return job.finish().rows
+    return archive_to(table, spark, regions, options).rows
 
 
 def vector(regions: Regions) -> Positions:

@@ -14,14 +14,13 @@ pytest.importorskip("pyiceberg")
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.jobs.table_audit import TableAudited, TableDifference, audit_table
 from crdtstream.spark.offsets import origin_text
 from crdtstream.spark.tables.commits import UnreadableTable
 from crdtstream.spark.tables.delta import DeltaArchive
 from crdtstream.spark.tables.entry_table import EntryTable
 from tests.spark.fake_regions import Regions
-from tests.spark.jobs.streams import filled, source
+from tests.spark.jobs.streams import archive_to, filled, source
 from tests.spark.tables.files import SCHEMA
 from tests.spark.tables.formats import FORMATS, Made, rows_of, version_of
 
@@ -36,9 +35,7 @@ def made(request: pytest.FixtureRequest) -> Made:
 
 
 def archived(spark: Any, regions: Regions, archive: EntryTable, keep_removed: bool = True) -> EntryTable:
-    job = TableArchive(spark, source(regions), archive, keep_removed=keep_removed)
-    job.start().awaitTermination()
-    job.finish()
+    archive_to(archive, spark, regions, keep_removed=keep_removed)
     return archive
 
 

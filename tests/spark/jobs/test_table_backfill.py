@@ -17,12 +17,11 @@ import grpc
 from crdtstream.processes.region import RegionProcess
 from crdtstream.spark.jobs.backfill import Backfilled
 from crdtstream.spark.jobs.replay import OwnArchive
-from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.jobs.table_backfill import load_table
 from crdtstream.spark.tables.commits import UnreadableTable
 from crdtstream.spark.tables.entry_table import EntryTable
 from tests.spark.fake_regions import Regions
-from tests.spark.jobs.streams import filled, sink, source
+from tests.spark.jobs.streams import archive_to, filled, sink, source
 from tests.spark.tables.formats import FORMATS, Made
 
 pytestmark = pytest.mark.timeout(180)
@@ -45,9 +44,7 @@ def other() -> Iterator[Regions]:
 
 
 def archive(spark: Any, regions: Regions, table: EntryTable) -> int:
-    job = TableArchive(spark, source(regions), table)
-    job.start().awaitTermination()
-    job.finish()
+    archive_to(table, spark, regions)
     return table.version_of(table.table())
 
 

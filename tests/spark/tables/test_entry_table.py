@@ -11,10 +11,9 @@ pytest.importorskip("pyspark")
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
 
-from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.tables.entry_table import EntryTable
 from tests.spark.fake_regions import Regions
-from tests.spark.jobs.streams import source
+from tests.spark.jobs.streams import archive_to
 from tests.spark.tables.formats import FORMATS, Made, rows_of
 
 pytestmark = pytest.mark.timeout(180)
@@ -28,9 +27,7 @@ def made(request: pytest.FixtureRequest) -> Made:
 
 
 def archive(spark: Any, regions: Regions, table: EntryTable, schema: str) -> None:
-    job = TableArchive(spark, source(regions) | {"payloadSchema": schema}, table)
-    job.start().awaitTermination()
-    job.finish()
+    archive_to(table, spark, regions, {"payloadSchema": schema})
 
 
 def test_columns_of_a_longer_schema_are_added(spark: Any, regions: Regions, tmp_path: Path, made: Made) -> None:

@@ -19,7 +19,7 @@ import pyarrow.fs as filesystems
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.waiting import until
 from crdtstream.spark.jobs.report import report
-from crdtstream.spark.jobs.table_archive import TableArchive, checkpoint_of
+from crdtstream.spark.jobs.table_archive import checkpoint_of
 from crdtstream.spark.jobs.table_audit import TableAudited, audit_table
 from crdtstream.spark.offsets import parse_origin
 from crdtstream.spark.tables.commits import TableConflict
@@ -29,7 +29,7 @@ from crdtstream.spark.tables.opening import table_at, table_of
 from crdtstream.spark.tables.stores import files_at
 from crdtstream.spark.tables.writing import FileWriter, WrittenFile
 from tests.spark.fake_regions import Regions
-from tests.spark.jobs.streams import filled, source
+from tests.spark.jobs.streams import archive_to, filled, source
 from tests.spark.tables.files import ORIGIN, SCHEMA, batch_of, places_of
 from tests.spark.tables.formats import FORMATS, Made, vector_of, version_of
 
@@ -115,10 +115,8 @@ def test_of_two_writers_one_wins(table: EntryTable) -> None:
 def test_jobs_write_to_a_store_and_read_it(spark: Any, regions: Regions, table: EntryTable) -> None:
     filled(regions)
     for rows in (20, 4):
-        job = TableArchive(spark, source(regions), table)
         # A run has a checkpoint of its own, so the second one begins where the table ends.
-        job.start().awaitTermination()
-        assert job.finish().rows == rows
+        assert archive_to(table, spark, regions).rows == rows
         filled(regions, 1)
     assert audit_table(spark, source(regions), table) == TableAudited(24, 0, [])
     assert sum(row.entries for row in report(spark, table)) == 24
