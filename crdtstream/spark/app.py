@@ -172,6 +172,7 @@ def archive(
     with job_bar(console, "archiving") as bar, monitored(spark, options, metrics_port):
         job = archive_of(spark, options, directory, table, keep_removed, catalog, store_option)
         total = job.unread() if console.is_terminal and not continuous else None
+        bar.count(0, total)
         job.progress = partial(show_batch, bar, job.result, total)
         await_end(job.start(interval_s if continuous else None))
         done = job.finish()
@@ -282,7 +283,8 @@ def audit(
     with tasks_bar(screen, "comparing", spark) as bar:
         done = run_audit(spark, options, rounds, settle_s, bar.show)
     write_audit(done, as_csv, as_json)
-    screen.print(table_of_divergences(done))
+    if done.divergences:
+        screen.print(table_of_divergences(done))
     screen.print(
         f"{done.streams} streams, {done.entries:,} entries in {len(done.regions)} regions, {done.suspected} places"
         f" differed at first, {len(done.divergences)} at last; {done.seconds:.1f} s"
@@ -300,7 +302,8 @@ def compare_table(
     with tasks_bar(screen, f"comparing {archive.uri} with the regions", spark):
         done = audit_table(spark, options, archive, keep_removed)
     write_table_audit(done, as_csv, as_json)
-    screen.print(table_of_differences(done))
+    if done.differences:
+        screen.print(table_of_differences(done))
     screen.print(
         f"{done.entries:,} entries in the table, {done.removed:,} of them removed from the streams,"
         f" {len(done.differences)} differ"
