@@ -166,11 +166,23 @@ def validate_shards(config: Config) -> None:
         raise ConfigError(
             f"bind {config.bind} does not say where clients are sent: give the name of this machine as --announce-host"
         )
+    _refuse_own_address(config, told, running)
     unknown = [number for number in range(config.shards) if number not in told and number not in running]
     if unknown:
         raise ConfigError(
             f"shard {unknown[0]} runs elsewhere, and nothing says where: give --announce {unknown[0]}=HOST:PORT"
         )
+
+
+def _refuse_own_address(config: Config, told: dict[int, tuple[str, int]], running: list[int]) -> None:
+    """The address alone says where the directory of a shard is at home (runtime/shard_place.py)."""
+    port = config.port or config.tls_port
+    for number in sorted(set(told).difference(running)):
+        if told[number] == (own_host(config), port):
+            raise ConfigError(
+                f"announce has shard {number} at port {port + number} of {own_host(config)}, as if it ran on this"
+                " machine: give each machine of a region an address of its own, or two of them could serve one shard"
+            )
 
 
 def _validate_ranges(config: Config) -> None:

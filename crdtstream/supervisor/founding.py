@@ -110,6 +110,7 @@ def refuse_unfit(config: Config, present: RegionShards | None, names: list[str])
     """A directory without the file must have neither a region of one shard in it, nor shards."""
     if present is not None:
         refuse_others(config, present)
+        refuse_same_address(config, present)
     elif MANIFEST in names or any(is_segment(name) for name in names):
         raise ConfigError(
             f"the data directory {config.data} holds a region of one shard: start it without --shards; {ANOTHER}"
@@ -138,6 +139,17 @@ def refuse_others(config: Config, present: RegionShards) -> None:
             f"the data directory {config.data} belongs to region {present.region} of cluster {present.cluster!r}, not"
             f" to region {config.region} of {config.cluster!r}: choose another --data"
         )
+
+
+def refuse_same_address(config: Config, present: RegionShards) -> None:
+    """A directory is at home at an address, so what a shard leaves behind when it moves must not be so any more."""
+    places = places_of(config)
+    for number in sorted(set(present.here).difference(here(config))):
+        if places[number].address == present.places[number].address:
+            raise ConfigError(
+                f"shard {number} would move to {places[number].address}, where it is now: give the new machine an"
+                " address of its own, or two of them could serve the shard"
+            )
 
 
 def read_here(config: Config) -> RegionShards | None:

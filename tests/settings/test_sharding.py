@@ -94,6 +94,8 @@ def test_where_the_shards_here_are_reached(settings: dict[str, object], host: st
         {"bind": "0.0.0.0", "announce_host": "a"},
         {"bind": "0.0.0.0", "announce": ("0-3=a:6379",)},
         {"bind": "127.0.0.1", "http_bind": "127.0.0.2", "http_port": 6379},
+        {"announce": ("0-3=127.0.0.1:6379",)},
+        {"shard": "0-2", "announce": ("3=127.0.0.1:7379",)},
         {"replace": "3", "shard": "1-2", "announce": ("0=a:6379", "3=a:6379")},
         {"shards": 1, "replace": True},
     ],
@@ -125,6 +127,18 @@ def test_what_works_passes(settings: dict[str, object]) -> None:
         ({"announce": ("0=u@a:1",)}, "must be SHARDS=HOST:PORT"),
         ({"announce": ("4=a:1",)}, "announce '4=a:1': '4' names shards that do not exist"),
         ({"announce": ("0-1=a:1", "1=b:1")}, "announce names shard 1 twice"),
+        (
+            {"shard": "0-2", "announce": ("3=127.0.0.1:6379",)},
+            "announce has shard 3 at port 6382 of 127.0.0.1, as if it ran on this machine: give each machine",
+        ),
+        (
+            {"shard": "none", "announce_host": "[fd00::1]", "announce": ("0-3=[fd00::1]:6379",)},
+            "at port 6379 of fd00::1, as if",
+        ),
+        (
+            {"shard": "none", "port": 0, "tls_port": 6383, "announce": ("0-3=127.0.0.1:6383",), **TLS},
+            "announce has shard 0 at port 6383 of 127.0.0.1, ",
+        ),
         ({"replace": "4"}, "replace '4' names shards that do not exist: there are 4, from 0 to 3"),
         ({"shards": 1, "replace": "1"}, "replace '1' names shards, and this region has one: give --replace alone"),
         ({"shards": 1, "replace": "0-1"}, "replace '0-1' names shards, and this region has one: give --replace alone"),

@@ -232,3 +232,18 @@ def test_shards_elsewhere_whose_directory_is_at_home_here_are_not_handed_over(co
     assert not_handed_over(left, os.listdir(config.data)) == [2]
     assert not_handed_over(config, os.listdir(config.data)) == []
     assert not_handed_over(replace(left, announce_host="c"), os.listdir(config.data)) == [], "of another machine"
+
+
+@pytest.mark.parametrize("others", ["0-3=vip:6379", "3=vip:6379"])
+def test_a_shard_does_not_move_to_the_address_that_it_has(config: Config, disk: RealDisk, others: str) -> None:
+    """What it leaves would be at home there, and could be started again."""
+    there = replace(config, announce=("0-3=vip:6379",))
+    founded, _ = found_or_follow(there, disk)
+    left = replace(there, shard="0-2", announce=(others,))
+    with pytest.raises(ConfigError, match="shard 3 would move to vip:6382, where it is now: give the new machine an"):
+        found_or_follow(left, disk)
+    assert founding_problems(left)[0].startswith("shard 3 would move to vip:6382")
+    assert found_or_follow(there, disk) == (founded, False)
+    moved, _ = found_or_follow(replace(left, announce=("3=b:6379",)), disk)
+    assert moved.here == (0, 1, 2)
+    assert found_or_follow(left, disk)[0].places[3].host == "vip", "it may move on to anywhere"

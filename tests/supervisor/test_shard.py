@@ -90,7 +90,7 @@ async def test_a_process_that_is_still_starting_is_told_to_reload_once_it_can(tm
         "import signal, time; time.sleep(0.3)\n"
         f"signal.signal(signal.SIGHUP, lambda *_: open({str(told)!r}, 'a').write('x'))\n"
         f"open({str(ready)!r}, 'w').close()\n"
-        "while True: time.sleep(600)"
+        "while True: time.sleep(0.05)"
     )
     running = asyncio.create_task(shard.run())
     await reached(lambda: shard.process_id != 0)
@@ -132,7 +132,7 @@ async def test_a_move_that_is_called_off_starts_what_has_ended_for_it_and_nothin
         "import signal, sys, time\n"
         "signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\n"
         f"open({str(starts)!r}, 'a').write('x')\n"
-        "while True: time.sleep(600)"
+        "while True: time.sleep(0.05)"
     )
     running = asyncio.create_task(shard.run())
     await reached(lambda: starts.exists() and starts.read_text() == "x")

@@ -41,8 +41,8 @@ TELL = (
     "    if signum == signal.SIGTERM: sys.exit(0)\n"
     "for each in (signal.SIGTERM, signal.SIGHUP): signal.signal(each, hear)\n"
 )
-SERVE = "tell('READY=1')\nwhile True: time.sleep(600)\n"
-WAIT = "tell('STATUS=it waits')\nwhile True: time.sleep(600)\n"
+SERVE = "tell('READY=1')\nwhile True: time.sleep(0.05)\n"
+WAIT = "tell('STATUS=it waits')\nwhile True: time.sleep(0.05)\n"
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ async def test_the_first_shard_that_does_not_serve_is_named(
     config: Config, told: Callable[[], list[str]], tmp_path: Path
 ) -> None:
     program = (
-        f"if number == '0':\n    tell('READY=1')\nelse:\n    {WAIT.splitlines()[0]}\nwhile True: time.sleep(600)\n"
+        f"if number == '0':\n    tell('READY=1')\nelse:\n    {WAIT.splitlines()[0]}\nwhile True: time.sleep(0.05)\n"
     )
     supervisor = Supervisor(config, lambda: config, command(tmp_path, program))
     running = asyncio.create_task(supervisor.run())
@@ -172,6 +172,22 @@ async def test_settings_that_cannot_be_read_again_change_nothing(
     os.kill(os.getpid(), signal.SIGHUP)
     await reached(lambda: signals(tmp_path) == ["0 SIGHUP", "1 SIGHUP"])
     assert [row["reason"] for row in log if row["event"] == "settings-not-reloaded"] == ["it is wrong"]
+    supervisor.stop()
+    assert await end(running) == 0
+
+
+async def test_a_shard_that_would_move_to_its_own_address_stays(
+    config: Config, tmp_path: Path, log: list[structlog.typing.EventDict]
+) -> None:
+    settings = [config]
+    supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, SERVE))
+    running = asyncio.create_task(supervisor.run())
+    await reached(lambda: any(row["event"] == "shards-serving" for row in log))
+    settings[0] = replace(config, shard="0", announce=(f"1={config.bind}:{config.port}",))
+    supervisor.reload()
+    assert any("announce has shard 1 at port" in row.get("reason", "") for row in log)
+    assert not any(shard.moves for shard in supervisor._shards)
+    assert ShardMapFile(of_shard(config, 1)).is_here
     supervisor.stop()
     assert await end(running) == 0
 
@@ -350,7 +366,7 @@ async def test_a_shard_that_has_left_is_not_started_again_and_the_last_one_ends_
 ) -> None:
     program = (
         f"tell('READY=1')\nif number == '1': tell({LEFT!r}); tell('STOPPING=1\\nSTATUS=stopping'); sys.exit(0)\n"
-        f"signal.signal(signal.SIGUSR1, lambda *_: (tell({LEFT!r}), sys.exit(0)))\nwhile True: time.sleep(600)\n"
+        f"signal.signal(signal.SIGUSR1, lambda *_: (tell({LEFT!r}), sys.exit(0)))\nwhile True: time.sleep(0.05)\n"
     )
     running = asyncio.create_task(Supervisor(config, lambda: config, command(tmp_path, program)).run())
     await reached(lambda: [row["shard"] for row in log if row["event"] == "shard-left"] == [1])
