@@ -17,6 +17,7 @@ import redis
 
 from crdtstream.client.failover import Failover, Region, asking
 from crdtstream.client.regions import AsyncRegions, RegionList, Regions, Text
+from crdtstream.client.sharding import shards_of
 from crdtstream.client.steps import Steps, drive, drive_async
 
 LOG = logging.getLogger("crdtstream.client")
@@ -107,9 +108,9 @@ class _Loop:
         reading = self.reading
         options = ("COUNT", reading.count, "BLOCK", reading.block_ms, "CLAIM", reading.retry_after_ms)
         try:
-            # In bytes, redis-py does not know the command: some releases of it drop how often an entry was delivered.
+            # Under this name redis-py knows no callback: some releases of it drop how often an entry was delivered.
             region, reply = yield from self.failover.answer(
-                asking(b"XREADGROUP", "GROUP", reading.group, reading.name, *options, "STREAMS", reading.key, ">"), True
+                asking("XREADGROUP GROUP", reading.group, reading.name, *options, "STREAMS", reading.key, ">"), True
             )
         except redis.ResponseError as error:
             if not str(error).startswith("NOGROUP"):
@@ -172,7 +173,7 @@ class _Loop:
         """Return the number of a region; 0 if it cannot be reached."""
         if not region.number:
             try:
-                rows = yield partial(region.client.execute_command, "CRDT.REGIONS")
+                rows = yield partial(region.client.execute_command, "CRDT.REGIONS", **shards_of(region.client)[0])
             except (redis.ConnectionError, redis.TimeoutError):
                 return 0
             region.number = dict(zip(rows[0][::2], rows[0][1::2], strict=True))[b"region"]

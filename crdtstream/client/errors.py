@@ -14,7 +14,13 @@ REFUSAL_ERRORS = (
     redis.ReadOnlyError,
     redis.OutOfMemoryError,
     redis.exceptions.TryAgainError,
+    # Of a region of several shards: each of them refused, or none is known to have the key.
+    redis.exceptions.ClusterError,
+    redis.exceptions.SlotNotCoveredError,
 )
+# What redis-py raises; that of a cluster is no RedisError.
+CLIENT_ERRORS = (redis.RedisError, redis.exceptions.RedisClusterException)
+LOST_CONNECTIONS = (redis.ConnectionError, redis.TimeoutError)
 # redis-py derives them from ConnectionError, but no other region would answer otherwise.
 DENIALS = (redis.AuthenticationError, redis.exceptions.AuthorizationError)
 
@@ -77,7 +83,10 @@ def after_error(error: Exception) -> AfterError:
         return AfterError.REFUSED
     if isinstance(error, DENIALS):
         return AfterError.FAILED
-    if isinstance(error, (redis.ConnectionError, redis.TimeoutError)):
+    if isinstance(error, LOST_CONNECTIONS):
+        return AfterError.UNKNOWN
+    if isinstance(error, redis.exceptions.RedisClusterException) and isinstance(error.__context__, LOST_CONNECTIONS):
+        # It looked for the shards after that, and found none.
         return AfterError.UNKNOWN
     refused = isinstance(error, redis.ResponseError) and str(error).startswith(REFUSALS)
     return AfterError.REFUSED if refused else AfterError.FAILED

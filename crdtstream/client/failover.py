@@ -13,7 +13,15 @@ from typing import Any
 
 import redis
 
-from crdtstream.client.errors import AfterError, Behind, NoRegion, OutcomeUnknown, WritesLost, after_error
+from crdtstream.client.errors import (
+    CLIENT_ERRORS,
+    AfterError,
+    Behind,
+    NoRegion,
+    OutcomeUnknown,
+    WritesLost,
+    after_error,
+)
 from crdtstream.client.session import SessionTokens
 from crdtstream.client.steps import Step, Steps
 
@@ -31,15 +39,15 @@ class FailoverOptions:
 
 
 class Region:
-    """One region: its client of redis-py, and how it fared.
+    """One region: its client of redis-py, which `connect` may replace, and how it fared.
 
     `connect` is a step that raises if no command can be sent.
     """
 
-    def __init__(self, address: str, client: Any, connect: Step) -> None:
+    def __init__(self, address: str, client: Any, connect: Callable[[Region], Any]) -> None:
         self.address = address
         self.client = client
-        self.connect = connect
+        self.connect: Step = partial(connect, self)
         self.number = 0
         self.error: Exception | None = None
         self.usable_at_s = 0.0
@@ -101,7 +109,7 @@ class Failover:
                 continue
             try:
                 reply = yield partial(function, region.client)
-            except redis.RedisError as error:
+            except CLIENT_ERRORS as error:
                 outcome = self._leave(region, error)
                 if outcome is AfterError.UNKNOWN:
                     if not repeat:
@@ -119,7 +127,7 @@ class Failover:
         try:
             yield region.connect
             lost = yield from self._catch_up(region, go_on_behind=False)
-        except redis.RedisError as error:
+        except CLIENT_ERRORS as error:
             if after_error(error) is AfterError.FAILED:
                 raise
             region.fail(error, self.clock(), self.options.pause_s_max)
@@ -166,7 +174,7 @@ class Failover:
             if region is self.current:
                 return True
             lost = yield from self._catch_up(region, self.options.go_on_behind)
-        except redis.RedisError as error:
+        except CLIENT_ERRORS as error:
             self._leave(region, error)
             return False
         self._use(region, lost)
@@ -182,7 +190,7 @@ class Failover:
         if lost:
             raise WritesLost(region.address, lost)
 
-    def _leave(self, region: Region, error: redis.RedisError) -> AfterError:
+    def _leave(self, region: Region, error: Exception) -> AfterError:
         """Leave a region that failed; an error that says nothing about the region is raised again."""
         outcome = after_error(error)
         if outcome is AfterError.FAILED:
@@ -197,7 +205,7 @@ class Failover:
             return
         try:
             yield from self.session.renew(region.client)
-        except redis.RedisError as error:
+        except CLIENT_ERRORS as error:
             self._leave(region, error)
             if not self.options.go_on_behind:
                 raise Behind(region.address, "was lost before it gave a token of this call", reply) from error

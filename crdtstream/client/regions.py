@@ -14,6 +14,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from crdtstream.client.connecting import AsyncConnecting, Connecting
 from crdtstream.client.failover import Failover, FailoverOptions, Region
 from crdtstream.client.session import SessionTokens
 from crdtstream.client.steps import drive, drive_async
@@ -73,6 +74,11 @@ def connection_options(given: dict[str, Any], retry: object, socket_timeout_s: f
     return {"socket_connect_timeout": CONNECT_S, "socket_keepalive": True, **given, **fixed}
 
 
+def sharded(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a client of several shards: one answer MOVED lets it ask anew where all are."""
+    return {**options, "reinitialize_steps": 1}
+
+
 def url_of(address: str) -> str:
     return address if "://" in address else f"redis://{address}"
 
@@ -85,18 +91,6 @@ def address_of(client: Any) -> str:
 
 def session_of(session: bool, tokens: Sequence[bytes]) -> SessionTokens | None:
     return SessionTokens(tokens) if session or tokens else None
-
-
-def connect(client: redis.Redis) -> None:
-    """Raises redis.ConnectionError if no command can be sent; asks the region nothing if a connection is open."""
-    pool = client.connection_pool
-    pool.release(pool.get_connection())
-
-
-async def connect_async(client: Any) -> None:
-    """As `connect`."""
-    pool = client.connection_pool
-    await pool.release(await pool.get_connection())
 
 
 class Regions(RegionList):
@@ -125,8 +119,13 @@ class Regions(RegionList):
         **connection: Any,
     ) -> None:
         options = connection_options(connection, Retry(NoBackoff(), 0), socket_timeout_s)
-        self._clients = [redis.Redis.from_url(url_of(address), **options) for address in addresses]
-        regions = [Region(address_of(client), client, partial(connect, client)) for client in self._clients]
+        self._doors = [
+            Connecting(
+                redis.Redis.from_url(url, **options), partial(redis.RedisCluster.from_url, url, **sharded(options))
+            )
+            for url in map(url_of, addresses)
+        ]
+        regions = [Region(address_of(door.plain), door.plain, door) for door in self._doors]
         chosen = FailoverOptions(patience_s, pause_s_max, await_ms, go_on_behind)
         failover = Failover(regions, chosen, session_of(session, tokens), time.monotonic, time.sleep)
         super().__init__(failover, socket_timeout_s)
@@ -152,8 +151,8 @@ class Regions(RegionList):
         return drive(self.failover.go_home())
 
     def close(self) -> None:
-        for client in self._clients:
-            client.close()
+        for door in self._doors:
+            door.close()
 
     def __enter__(self) -> Self:
         return self
@@ -179,8 +178,12 @@ class AsyncRegions(RegionList):
         **connection: Any,
     ) -> None:
         options = connection_options(connection, AsyncRetry(NoBackoff(), 0), socket_timeout_s)
-        self._clients: list[Any] = [redis.asyncio.Redis.from_url(url_of(address), **options) for address in addresses]
-        regions = [Region(address_of(client), client, partial(connect_async, client)) for client in self._clients]
+        many = redis.asyncio.RedisCluster.from_url
+        self._doors = [
+            AsyncConnecting(redis.asyncio.Redis.from_url(url, **options), partial(many, url, **sharded(options)))
+            for url in map(url_of, addresses)
+        ]
+        regions = [Region(address_of(door.plain), door.plain, door) for door in self._doors]
         chosen = FailoverOptions(patience_s, pause_s_max, await_ms, go_on_behind)
         failover = Failover(regions, chosen, session_of(session, tokens), time.monotonic, asyncio.sleep)
         super().__init__(failover, socket_timeout_s)
@@ -199,8 +202,8 @@ class AsyncRegions(RegionList):
         return await drive_async(self.failover.go_home())
 
     async def aclose(self) -> None:
-        for client in self._clients:
-            await client.aclose()
+        for door in self._doors:
+            await door.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import redis
+
 from crdtstream.client.errors import Behind
+from crdtstream.client.sharding import shards_of
 from crdtstream.client.steps import Steps
 
 
@@ -26,11 +29,12 @@ class SessionTokens:
         """
         missing, lost = [], ""
         for token in self.tokens:
-            reply = yield partial(client.execute_command, "CRDT.AWAIT", token, wait_ms)
-            if reply is None:
-                missing.append(token)
-            elif reply != b"OK":
-                lost = reply.decode()
+            for shard in shards_of(client):
+                reply = yield from _awaiting(client, token, wait_ms, shard)
+                if reply is None:
+                    missing.append(token)
+                    break
+                lost = lost or reply
         if missing and not go_on_behind:
             raise Behind(address, f"has not received in {wait_ms} ms what this session has seen")
         yield from self.renew(client, missing)
@@ -39,5 +43,18 @@ class SessionTokens:
     def renew(self, client: Any, missing: Sequence[bytes] | None = None) -> Steps[None]:
         """Get a token of what the region has now, which stands for the token before it."""
         kept = self.tokens[:-1] if missing is None else missing
-        token: bytes = yield partial(client.execute_command, "CRDT.TOKEN")
-        self.tokens = [*kept, token]
+        parts: list[bytes] = []
+        for shard in shards_of(client):
+            parts += [(yield partial(client.execute_command, "CRDT.TOKEN", **shard))]
+        self.tokens = [*kept, b".".join(parts)]
+
+
+def _awaiting(client: Any, token: bytes, wait_ms: int, shard: dict[str, Any]) -> Steps[str | None]:
+    """Return an empty text once the shard has all that the token stands for, LOST ... if some is gone, None if late."""
+    try:
+        reply = yield partial(client.execute_command, "CRDT.AWAIT", token, wait_ms, **shard)
+    except redis.ResponseError as error:
+        if not str(error).startswith("LOST"):
+            raise
+        return str(error)
+    return None if reply is None else ""

@@ -25,7 +25,7 @@ class FakeRegion:
         self.tokens = 0
         self.breaks = False
 
-    def connect(self) -> None:
+    def connect(self, region: Region) -> None:
         if self.down:
             raise DOWN
 

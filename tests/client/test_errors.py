@@ -7,6 +7,9 @@ import redis
 
 from crdtstream.client.errors import AfterError, Behind, NoRegion, OutcomeUnknown, after_error
 
+NO_SHARD_LEFT = redis.exceptions.RedisClusterException("Redis Cluster cannot be connected")
+NO_SHARD_LEFT.__context__ = redis.ConnectionError("reset")
+
 
 @pytest.mark.parametrize(
     ("error", "after"),
@@ -23,6 +26,12 @@ from crdtstream.client.errors import AfterError, Behind, NoRegion, OutcomeUnknow
         (redis.ResponseError("WRONGTYPE"), AfterError.FAILED),
         (redis.AuthenticationError("WRONGPASS"), AfterError.FAILED),
         (redis.DataError("no"), AfterError.FAILED),
+        (redis.exceptions.ClusterDownError("CLUSTERDOWN Hash slot not served"), AfterError.REFUSED),
+        (redis.exceptions.ClusterError("TTL exhausted."), AfterError.REFUSED),
+        (redis.exceptions.SlotNotCoveredError("slot 7"), AfterError.REFUSED),
+        (redis.exceptions.ClusterCrossSlotError("CROSSSLOT"), AfterError.FAILED),
+        (NO_SHARD_LEFT, AfterError.UNKNOWN),
+        (redis.exceptions.RedisClusterException("No way to dispatch this command"), AfterError.FAILED),
     ],
 )
 def test_after_an_error(error: Exception, after: AfterError) -> None:
