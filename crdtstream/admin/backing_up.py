@@ -61,6 +61,7 @@ from crdtstream.admin.shard_backups import (
     take_all,
 )
 from crdtstream.admin.taking import request_backup, shards_at
+from crdtstream.migration.app import names_left
 from crdtstream.migration.importing import Imported
 from crdtstream.migration.source import MigrationError
 from crdtstream.observing.access import Access
@@ -357,6 +358,10 @@ def print_stream(wanted: StreamToRestore, into: str, done: Imported, as_json: bo
         typer.echo(
             f"{done.kept} groups that the region has are as they were: --replace-groups makes them as in the backup"
         )
+    for text in done.unset:
+        typer.echo(text)
+    if done.names:
+        typer.echo(names_left(done.names, 1))
 
 
 def advice(description: Description, target: str, all_regions: bool, shard: str = "") -> str:

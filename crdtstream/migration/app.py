@@ -1,4 +1,5 @@
-"""`crdtstream import` and `crdtstream export`. Exit codes: 0 done, 1 a stream is incomplete, 2 wrong usage."""
+"""`crdtstream import` and `crdtstream export`. Exit codes: 0 done, 1 a stream is incomplete, or a group lacks
+properties, 2 wrong usage."""
 
 from __future__ import annotations
 
@@ -96,7 +97,9 @@ def import_streams(
                 done[name] = work.run(name)
     except (MigrationError, AccessError) as error:
         fail(console, done, error)
-    console.print(imported_table(done))
+    print_imported(console, done)
+    if any(row.unset for row in done.values()):
+        raise typer.Exit(INCOMPLETE)
 
 
 def export_streams(
@@ -163,8 +166,25 @@ def imported_table(done: dict[bytes, Imported]) -> Table:
     return table
 
 
+def print_imported(console: Console, done: dict[bytes, Imported]) -> None:
+    console.print(imported_table(done))
+    for row in done.values():
+        for text in row.unset:
+            console.print(text, soft_wrap=True)
+    named = [row.names for row in done.values() if row.names]
+    if named:
+        console.print(names_left(sum(named), len(named)), soft_wrap=True)
+
+
+def names_left(adds: int, streams: int) -> str:
+    return (
+        f"the names of {adds} adds (IDMP) in {streams} streams were not copied: an add that is repeated in the region"
+        " adds a second entry, so let producers finish their repeats before they move"
+    )
+
+
 def fail(console: Console, done: dict[bytes, Imported], error: Exception) -> None:
     if done:
-        console.print(imported_table(done))
+        print_imported(console, done)
     console.print(str(error), soft_wrap=True)
     raise typer.Exit(INCOMPLETE)

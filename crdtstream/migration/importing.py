@@ -2,21 +2,51 @@
 
 Entries keep their IDs (CRDT.IMPORT). A repeated import begins behind the last entry that both servers have, and adds no
 entry twice, so it also brings what was added to the source meanwhile. With `whole`, it begins at the first entry,
-because entries may be missing in between. A group that the region has is left as it is,
-because its consumers may have moved already; `replace_groups` makes it as it is in the source.
+because entries may be missing in between. A group that the region has is left as it is, because its consumers may have
+moved already; `replace_groups` makes it as it is in the source.
 
-A group is created in one transaction with its pending entries: an interruption leaves it out or leaves it whole.
+A group is created in one transaction with its pending entries and properties: an interruption leaves it out or leaves
+it whole. A stream gets the properties of the source unless it has any of its own; with `whole` it gets none, because
+they would remove the old entries that are wanted. What of them the region cannot take is told, and the rest is copied:
+a dead-letter key whose hash slot is another than that of the stream, or a region that the cluster does not have. The
+names of adds (IDMP) cannot be read from a server, so they are counted alone.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from crdtstream.migration.source import START, MigrationError, SourceGroup, State, groups_of, mapping, pages, state_of
-from crdtstream.migration.statements import IMPORT, Statement, adding, expiring, grouping, settling
+from crdtstream.migration.servers import is_cluster
+from crdtstream.migration.source import (
+    START,
+    MigrationError,
+    SourceGroup,
+    State,
+    groups_of,
+    limits_of,
+    mapping,
+    pages,
+    state_of,
+)
+from crdtstream.migration.statements import (
+    DELIVERIES_MAX,
+    IMPORT,
+    LETTERS,
+    UNLIMITED,
+    Statement,
+    adding,
+    expiring,
+    grouping,
+    is_set,
+    limiting,
+    line_of,
+    ruling,
+    settling,
+    shown_name,
+)
 
 ADMISSION_S = 60.0
 RETRY_S = 0.2
@@ -25,7 +55,8 @@ RETRY_S = 0.2
 @dataclass
 class Imported:
     """What was written for one stream; `kept` counts the groups that were there, `gone` the pending entries whose entry
-    the source has no more.
+    the source has no more, `names` the adds that the source knows by a name, which stay behind. `unset` says of each
+    group which properties it lacks, and what to do.
     """
 
     entries: int = 0
@@ -33,6 +64,8 @@ class Imported:
     kept: int = 0
     pending: int = 0
     gone: int = 0
+    names: int = 0
+    unset: list[str] = field(default_factory=list)
 
 
 class Import:
@@ -63,9 +96,13 @@ class Import:
         name = name or key
         try:
             self._copy_entries(key, name, done)
-            self._copy_state(name, state_of(self._source, key))
+            state = state_of(self._source, key)
+            done.names = state.names
+            self._copy_state(name, state)
             for group in groups_of(self._source, key):
                 self._copy_group(name, group, done)
+            if not self._whole:
+                self._copy_limits(key, name)
         except RedisError as error:
             raise MigrationError(f"stream {key!r} is not complete: {error}") from error
         return done
@@ -105,29 +142,77 @@ class Import:
                 done.kept += 1
                 return
             self._target.execute_command("XGROUP", "DESTROY", key, group.name)
-        replies = self._create(list(grouping(key, group)))
-        claimed = replies[len(replies) - len(group.pending) :]
+        with_letters = self._can_take_letters(key, group, done)
+        created, rules = [*grouping(key, group)], ruling(key, group, with_letters)
+        replies = self._create(created, rules)
+        claimed = replies[len(created) - len(group.pending) : len(created)]
+        for rule, reply in zip(rules, replies[len(created) :], strict=True):
+            if isinstance(reply, Exception):
+                text = f"its properties were not set ({reply}): set what fits this cluster ({line_of(rule)})"
+                done.unset.append(told(key, group, text))
         done.groups += 1
         done.pending += sum(map(bool, claimed))
         done.gone += sum(not reply for reply in claimed)
 
+    def _can_take_letters(self, key: bytes, group: SourceGroup, done: Imported) -> bool:
+        letters = group.properties.get(LETTERS)
+        if not letters or is_beside(key, letters) or not is_cluster(self._target):
+            return True
+        old, new = shown_name(letters), shown_name(b"{%b}%b" % (tag_of(key), letters))
+        limit = f"MAXDELIVERIES {group.properties[DELIVERIES_MAX]}"
+        beside = line_of(["CRDT.GROUP", "SET", key, group.name, limit, "DEADLETTER", new])
+        text = (
+            f"{limit} and DEADLETTER {old} were left out, because the keys {shown_name(key)} and {old} have different"
+            f" hash slots, and the region has several shards: choose a key with the same hash tag ({beside}); what is"
+            f" in {old} stays there"
+        )
+        done.unset.append(told(key, group, text))
+        return False
+
+    def _copy_limits(self, key: bytes, name: bytes) -> None:
+        """As they are in the source, unless the region has its own."""
+        statements = limiting(name, limits_of(self._source, key))
+        if statements and not is_set(limits_of(self._target, name), UNLIMITED):
+            send(self._target, statements)
+
     def _has_group(self, key: bytes, name: bytes) -> bool:
         return any(mapping(row)[b"name"] == name for row in self._target.execute_command("XINFO", "GROUPS", key))
 
-    def _create(self, statements: list[Statement]) -> list[Any]:
-        """Run the statements as one transaction; a region that has just started may have to be admitted first."""
+    def _create(self, statements: list[Statement], rules: list[Statement]) -> list[Any]:
+        """Run the statements as one transaction, in which those of `rules` may be refused; a region that has just
+        started may have to be admitted first.
+        """
         from redis.exceptions import ResponseError, TryAgainError
 
         end_s = time.monotonic() + ADMISSION_S
         while True:
-            replies = send(self._target, [["MULTI"], *statements, ["EXEC"]], errors=True)
-            outcome = replies[-1] if not isinstance(replies[-1], Exception) else [replies[-1]]
-            failed = next((reply for reply in outcome if isinstance(reply, ResponseError)), None)
+            *queued, ran = send(self._target, [["MULTI"], *statements, *rules, ["EXEC"]], errors=True)
+            outcome = [ran] if isinstance(ran, Exception) else ran
+            replies = [*queued, *outcome[: len(statements)]]
+            failed = next((reply for reply in replies if isinstance(reply, ResponseError)), None)
             if failed is None:
                 return list(outcome)
             if not isinstance(outcome[0], TryAgainError) or time.monotonic() > end_s:
                 raise failed
             time.sleep(RETRY_S)
+
+
+def told(key: bytes, group: SourceGroup, text: str) -> str:
+    return f"stream {shown_name(key)}, group {shown_name(group.name)}: {text}"
+
+
+def is_beside(key: bytes, other: bytes) -> bool:
+    """True if the two keys have the same hash slot."""
+    # Imported only here: a region starts without it, and sooner.
+    from redis.crc import key_slot
+
+    return key_slot(key) == key_slot(other)
+
+
+def tag_of(key: bytes) -> bytes:
+    """What of a key decides its hash slot."""
+    tag, end, _ = key.partition(b"{")[2].partition(b"}")
+    return tag if tag and end else key
 
 
 def send(client: Any, statements: list[Statement], errors: bool = False) -> list[Any]:

@@ -38,23 +38,27 @@ class Pending:
 
 @dataclass(frozen=True)
 class SourceGroup:
-    """`entries_read` is None where the server does not know it."""
+    """`entries_read` is None where the server does not know it; `properties` are those of CRDT.GROUP GET."""
 
     name: bytes
     last_delivered: bytes
     entries_read: int | None
     consumers: list[bytes]
     pending: list[Pending]
+    properties: dict[bytes, Any]
 
 
 @dataclass(frozen=True)
 class State:
-    """What a stream has beside its entries and groups; `expires_ms` is NEVER, or a Unix time."""
+    """What a stream has beside its entries and groups; `expires_ms` is NEVER, or a Unix time, and `names` counts the
+    adds that are known by a name (IDMP).
+    """
 
     last_id: bytes
     entries_added: int
     max_deleted_id: bytes
     expires_ms: int
+    names: int
 
 
 def connect(access: Access, what: str, timeout_s: float) -> Any:
@@ -118,7 +122,25 @@ def state_of(client: Any, key: bytes) -> State:
         fields.get(b"entries-added", fields[b"length"]),
         fields.get(b"max-deleted-entry-id", b"0-0"),
         expiry_of(client, key),
+        int(fields.get(b"iids-tracked", 0)),
     )
+
+
+def limits_of(client: Any, key: bytes) -> dict[bytes, Any]:
+    return told_by_region(client, "CRDT.STREAM", "GET", key)
+
+
+def told_by_region(client: Any, *words: str | bytes) -> dict[bytes, Any]:
+    """Return the properties that a region replies; none for another server, which does not know the command."""
+    # Imported only here: a region starts without it, and sooner.
+    from redis.exceptions import ResponseError
+
+    try:
+        return mapping(client.execute_command(*words))
+    except ResponseError as error:
+        if "unknown command" not in str(error):
+            raise
+        return {}
 
 
 def expiry_of(client: Any, key: bytes) -> int:
@@ -134,13 +156,15 @@ def clock_ms(client: Any) -> int:
 def groups_of(client: Any, key: bytes) -> list[SourceGroup]:
     """Return the groups with all their pending entries, as one reply of the server describes them."""
     fields = mapping(client.execute_command("XINFO", "STREAM", key, "FULL", "COUNT", 0))
-    return [group_of(mapping(row)) for row in fields[b"groups"]]
+    rows = map(mapping, fields[b"groups"])
+    return [group_of(row, told_by_region(client, "CRDT.GROUP", "GET", key, row[b"name"])) for row in rows]
 
 
-def group_of(fields: dict[bytes, Any]) -> SourceGroup:
+def group_of(fields: dict[bytes, Any], properties: dict[bytes, Any]) -> SourceGroup:
     consumers = [mapping(row)[b"name"] for row in fields[b"consumers"]]
     pending = [Pending(row[0], row[1], int(row[2]), int(row[3])) for row in fields[b"pending"]]
-    return SourceGroup(fields[b"name"], fields[b"last-delivered-id"], fields.get(b"entries-read"), consumers, pending)
+    position = fields[b"last-delivered-id"], fields.get(b"entries-read")
+    return SourceGroup(fields[b"name"], *position, consumers, pending, properties)
 
 
 def mapping(flat: Iterable[Any]) -> dict[Any, Any]:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from crdtstream.admin.backups import NO_ANSWER, NOT_WHOLE, REFUSED
 from crdtstream.cli.app import app
+from crdtstream.processes.clients import pairs
 from crdtstream.processes.ports import free_port
 from crdtstream.processes.region import RegionProcess, await_agreement, regions_in
 from tests.region_processes import ids
@@ -36,6 +37,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RegionProce
             two.ask("XADD", "orders", f"{number}-1", "n", number)
         two.ask("XADD", "other", "1-1", "n", 1)
         two.create_group("orders", "packing")
+        two.ask("CRDT.GROUP", "SET", "orders", "packing", "ACKNOWLEDGE", "EXACT")
+        two.ask("CRDT.STREAM", "SET", "orders", "MAXLEN", 100)
         two.ask("XREADGROUP", "GROUP", "packing", "ann", "COUNT", 1, "STREAMS", "orders", ">")
         regions.await_agreement()
         backup = directory / "backups" / "monday"
@@ -61,11 +64,13 @@ def test_a_deleted_stream_comes_back_beside_what_was_written_since(
     links = one.log().count("link-opened")
     result = restored(backup, two, "--json")
     assert result.exit_code == 0, result.output
-    counts = {"entries": 3, "groups": 1, "kept": 0, "pending": 1, "gone": 0}
+    counts = {"entries": 3, "groups": 1, "kept": 0, "pending": 1, "gone": 0, "names": 0, "unset": []}
     assert json.loads(result.stdout) == {"stream": "orders", **counts}
     await_agreement((one, two))
     assert ids(one, "orders") == [b"1-1", b"2-1", b"3-1", b"4-1"]
     assert one.ask("EXISTS", "other") == 0 and two.ask("XPENDING", "orders", "packing")[0] == 1
+    assert pairs(one.ask("CRDT.GROUP", "GET", "orders", "packing"))[b"acknowledge"] == b"exact"
+    assert pairs(one.ask("CRDT.STREAM", "GET", "orders"))[b"maxlen"] == 0, "it would remove what is wanted"
     again = restored(backup, two)
     assert "0 entries, 0 groups came back" in again.stdout and "1 groups that the region has" in again.stdout
     assert links == one.log().count("link-opened") and links, "the copy met nobody"

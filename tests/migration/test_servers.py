@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 
 from crdtstream.cli.app import app
 from crdtstream.migration.access import Access, at
+from crdtstream.migration.app import INCOMPLETE
 from crdtstream.migration.servers import ServedRange, Servers, connect_all
 from crdtstream.migration.source import MigrationError
+from crdtstream.processes.clients import pairs
 from crdtstream.processes.region import RegionProcess
 from crdtstream.processes.sharded import ShardedRegion
 
@@ -62,6 +64,50 @@ def test_streams_move_into_shards_and_back(regions: tuple[RegionProcess, Sharded
         run("export", url(region), "--out", str(tmp_path / f"{region.port}.resp"))
     texts = [(tmp_path / f"{region.port}.resp").read_bytes() for region in regions]
     assert [text.count(b"XADD") for text in texts] == [3 * len(KEYS)] * 2
+
+
+def pairs_of(region: ShardedRegion, *words: str) -> dict[bytes, object]:
+    return pairs(connect_all(Access(url(region)), "the region", 10.0).of(words[2].encode()).execute_command(*words))
+
+
+def test_properties_come_along_and_what_does_not_is_named(regions: tuple[RegionProcess, ShardedRegion]) -> None:
+    one, sharded = regions
+    one.ask("XADD", "a", "IDMP", "p", 1, "*", "f", "v")
+    one.ask("CRDT.STREAM", "SET", "a", "MAXLEN", 100, "MAXAGE", 900_000_000, "ACKED")
+    limits = ("MAXDELIVERIES", 3, "DEADLETTER")
+    one.ask("XGROUP", "CREATE", "a", "crossing", 0, "CRDT", "ACKNOWLEDGE", "EXACT", *limits, "dead")
+    one.ask("XGROUP", "CREATE", "a", "tagged", 0, "CRDT", *limits, "{a}dead")
+    one.ask("XGROUP", "CREATE", "a", "owned", 0, "CRDT", "DELIVER", "OWNER", 1, "TAKEOVER", 5_000, "ORDER", "ALL")
+    one.ask("XGROUP", "CREATE", "a", "plain", 0)
+    outcome = CliRunner().invoke(app, ["import", url(one), "--to", url(sharded)])
+    assert outcome.exit_code == INCOMPLETE, outcome.output
+    assert (
+        "stream a, group crossing: MAXDELIVERIES 3 and DEADLETTER dead were left out, because the keys a and dead have"
+        " different hash slots, and the region has several shards: choose a key with the same hash tag (CRDT.GROUP SET"
+        " a crossing MAXDELIVERIES 3 DEADLETTER {a}dead); what is in dead stays there"
+    ) in outcome.output
+    assert "stream a, group owned: its properties were not set (unknown region 1:" in outcome.output
+    assert "CRDT.GROUP SET a owned ACKNOWLEDGE EXACT DELIVER OWNER 1 TAKEOVER 5000 ORDER ALL" in outcome.output
+    assert "the names of 1 adds (IDMP) in 1 streams were not copied" in outcome.output
+    assert pairs_of(sharded, "CRDT.STREAM", "GET", "a") == pairs(one.ask("CRDT.STREAM", "GET", "a"))
+    assert pairs_of(sharded, "CRDT.GROUP", "GET", "a", "tagged") == pairs(one.ask("CRDT.GROUP", "GET", "a", "tagged"))
+    assert pairs_of(sharded, "CRDT.GROUP", "GET", "a", "plain") == pairs(one.ask("CRDT.GROUP", "GET", "a", "plain"))
+    crossing = pairs_of(sharded, "CRDT.GROUP", "GET", "a", "crossing")
+    assert (crossing[b"acknowledge"], crossing[b"maxdeliveries"], crossing[b"deadletter"]) == (b"exact", 0, b"")
+    again = run("import", url(one), "--to", url(sharded))
+    assert "were left out" not in again and "1 adds (IDMP)" in again
+
+
+def test_a_stream_that_has_properties_keeps_them(regions: tuple[RegionProcess, ShardedRegion]) -> None:
+    one, sharded = regions
+    one.ask("XADD", "b", "*", "f", "v")
+    run("import", url(one), "--to", url(sharded))
+    one.ask("CRDT.STREAM", "SET", "b", "MAXLEN", 100)
+    run("import", url(one), "--to", url(sharded))
+    assert pairs_of(sharded, "CRDT.STREAM", "GET", "b")[b"maxlen"] == 100
+    one.ask("CRDT.STREAM", "SET", "b", "MAXLEN", 50)
+    run("import", url(one), "--to", url(sharded))
+    assert pairs_of(sharded, "CRDT.STREAM", "GET", "b")[b"maxlen"] == 100
 
 
 def test_a_hash_slot_without_a_server_is_named() -> None:
