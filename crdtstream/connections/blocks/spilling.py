@@ -24,8 +24,9 @@ READ_ON_MS: Final = 1_000
 URGENCY_MAX: Final = 50.0
 # A checkpoint is requested once this part of what is allowed is in none, and again after as much was written.
 UNSAVED_PARTS: Final = 2
-# What a region has, as a multiple of what is allowed, when an ordinary checkpoint that it requested begins.
-USUAL_EXCESS: Final = 1.0 + 1.0 / UNSAVED_PARTS
+# What a region has at most, as a multiple of what is allowed, if a checkpoint begins when it is requested, and ends
+# before as much was written again.
+USUAL_EXCESS: Final = 1.0 + 2.0 / UNSAVED_PARTS
 
 
 class Spilling:

@@ -67,11 +67,11 @@ def test_a_checkpoint_is_asked_for_and_then_blocks_are_spilled() -> None:
 def test_slices_become_longer_far_beyond_what_is_allowed() -> None:
     spiller = Spiller(40_000)
     assert spiller.spilling.urgency() == 1.0
-    # There a checkpoint begins that is in time.
-    spiller.spilling.walk.walked_bytes = 60_000
-    assert spiller.spilling.urgency() == 1.0
+    # There a checkpoint ends that is in time.
     spiller.spilling.walk.walked_bytes = 80_000
-    assert spiller.spilling.urgency() == 8.0
+    assert spiller.spilling.urgency() == 1.0
+    spiller.spilling.walk.walked_bytes = 120_000
+    assert spiller.spilling.urgency() == 27.0
     spiller.spilling.walk.walked_bytes = 1 << 30
     assert spiller.spilling.urgency() == URGENCY_MAX
     assert Spiller(0).spilling.urgency() == 1.0
