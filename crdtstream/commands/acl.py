@@ -33,8 +33,8 @@ NO_FILE = (
     " SETUSER last until it ends."
 )
 SHARED_FILE = (
-    "ERR ACL SAVE is refused, because all shards of a region read one ACL file: change the file, then send ACL LOAD to"
-    " each shard"
+    "ERR ACL SAVE is refused, because all shards of a region read one ACL file: change the file, then send SIGHUP to"
+    " the supervisor"
 )
 NOT_SAVED = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
 BAD_BITS = (

@@ -83,7 +83,7 @@ def change_user(context: Context, caller: Client, user: User) -> None:
     close_listeners(context, caller, kept)
 
 
-def close_listeners(context: Context, caller: Client, user: User) -> None:
+def close_listeners(context: Context, caller: Client | None, user: User) -> None:
     for client in list(context.clients.values()):
         if client.user is user and client.subscribed and not may_listen(user, client):
             close_client(context, caller, client)
@@ -98,7 +98,7 @@ def may_listen(user: User, client: Client) -> bool:
     return True
 
 
-def remove_user(context: Context, caller: Client, name: bytes) -> bool:
+def remove_user(context: Context, caller: Client | None, name: bytes) -> bool:
     """Remove a user, and close its clients; false if there is none of this name."""
     user = context.users.remove(name)
     if user is None:
@@ -111,8 +111,8 @@ def remove_user(context: Context, caller: Client, name: bytes) -> bool:
     return True
 
 
-def replace_users(context: Context, caller: Client, users: dict[bytes, User]) -> None:
-    """Change to the users of an ACL file."""
+def replace_users(context: Context, caller: Client | None, users: dict[bytes, User]) -> None:
+    """Change to the users of an ACL file, which a client has had read, or a signal."""
     for name in context.users.names():
         if name not in users and name != context.users.default.name:
             remove_user(context, caller, name)
@@ -131,7 +131,7 @@ def adopt_users(context: Context, users: dict[bytes, User]) -> None:
     context.recognise_all()
 
 
-def close_client(context: Context, caller: Client, client: Client) -> None:
+def close_client(context: Context, caller: Client | None, client: Client) -> None:
     """Close at once, but the caller only after its reply."""
     if client is caller:
         context.close(client)

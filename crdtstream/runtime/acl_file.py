@@ -1,4 +1,5 @@
-"""The ACL file: read at the start and by ACL LOAD, replaced atomically by ACL SAVE.
+"""The ACL file: read at the start and by ACL LOAD, replaced atomically by ACL SAVE. No shard of several replaces it, so
+they also read it on SIGHUP.
 
 It must exist before the first start, and may be empty, as in Redis: a region whose file is missing would be open to
 everyone. Only its owner may read a file that ACL SAVE creates.
@@ -12,7 +13,7 @@ import structlog
 
 from crdtstream.commands.catalogue import CATALOGUE
 from crdtstream.commands.table import TABLE
-from crdtstream.connections.access import adopt_users
+from crdtstream.connections.access import adopt_users, replace_users
 from crdtstream.connections.acl.user import User
 from crdtstream.connections.acl.users import RulesError, users_of
 from crdtstream.connections.context import Context
@@ -46,6 +47,19 @@ def load_users(context: Context) -> None:
     config = context.settings.config
     if config.aclfile:
         adopt_users(context, read_users(config))
+
+
+def reload_users(context: Context) -> None:
+    """Change to the users of the file on SIGHUP, if several shards read it; a wrong file changes nothing."""
+    config = context.settings.config
+    if config.shards == 1 or not config.aclfile:
+        return
+    try:
+        users = read_users(config)
+    except ConfigError as error:
+        logger.warning("acl-file-failed", what="opening", file=config.aclfile, reason=str(error))
+    else:
+        replace_users(context, None, users)
 
 
 def perform(request: AclFile, path: str) -> None:

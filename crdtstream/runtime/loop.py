@@ -197,12 +197,13 @@ class Loop(Turns):
             self._manager.notify("", is_stopping=True)
 
     def reload(self) -> None:
-        """Read the files of certificates and of settings again."""
+        """Read the files of certificates, settings and users again."""
         self._manager.notify_reload()
         self._renewal.reload()
         self._look_at_certificates()
         self._follow_shards()
         self.node.reconfigure(self._reloading.reload(self.node.settings.config))
+        acl_file.reload_users(self.node.context)
         self.schedule()
         self._notify_manager()
 

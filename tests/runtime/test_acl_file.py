@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crdtstream.runtime.acl_file import read_users
+from crdtstream.region.node import Node
+from crdtstream.runtime.acl_file import load_users, read_users, reload_users
 from crdtstream.runtime.checking import problems_of
 from crdtstream.settings.config import Config, ConfigError
 
@@ -24,3 +25,17 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path) -> None:
     assert list(read_users(config)) == [b"ann"]
     assert problems_of(config) == []
     assert read_users(replace(config, aclfile="")) == {}
+
+
+@pytest.mark.parametrize(("shards", "users"), [(2, [b"bob", b"default"]), (1, [b"ann", b"default"])])
+def test_shards_read_the_file_again(shards: int, users: list[bytes], tmp_path: Path) -> None:
+    path = tmp_path / "users.acl"
+    path.write_text("user ann on >pw +@read\n")
+    node = Node(replace(Config("east", 1, "c", shards=shards), aclfile=str(path)), 1)
+    load_users(node.context)
+    path.write_text("user bob on >pw +@read\n")
+    reload_users(node.context)
+    assert sorted(node.context.users.names()) == users
+    path.write_text("user ann on >pw +foo\n")
+    reload_users(node.context)
+    assert sorted(node.context.users.names()) == users
