@@ -74,7 +74,7 @@ class JobSignals:
                 while not wait([outcome], POLL_S).done:
                     pass
             except Signalled as signalled:
-                self._end(outcome, sentence, signalled.args[0])
+                self._stop(outcome, sentence, signalled.args[0])
         outcome.result()
 
     def _signalled(self, gently: bool, number: int, _frame: FrameType | None) -> None:
@@ -85,7 +85,7 @@ class JobSignals:
             signal.signal(each, signal.SIG_DFL)
         raise Signalled(number)
 
-    def _end(self, outcome: Future[None], sentence: str, number: int) -> NoReturn:
+    def _stop(self, outcome: Future[None], sentence: str, number: int) -> NoReturn:
         bars.hide()
         typer.echo(f"crdtstream spark: {sentence}", err=True)
         be_silent()
