@@ -75,7 +75,7 @@ def connection_options(given: dict[str, Any], retry: object, socket_timeout_s: f
 
 
 def sharded(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a client of several shards: one answer MOVED lets it ask anew where all are."""
+    """Return the options of a client of several shards: one answer MOVED has it look up all of them again."""
     return {**options, "reinitialize_steps": 1}
 
 

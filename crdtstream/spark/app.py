@@ -245,7 +245,7 @@ def archive_of(
 
 
 @app.command()
-@stopping.says("it has compared nothing to the end, and a repeated run begins anew")
+@stopping.says("it has compared nothing to the end, and a repeated run begins at the start")
 def audit(
     endpoints: Endpoints,
     streams: StreamsOption = "",
@@ -433,7 +433,7 @@ def show_replayed(bar: JobBar, figures: WriteMetrics, done: Replayed, total: int
 
 
 @app.command()
-@stopping.says("it writes at its end alone, and a repeated run begins anew")
+@stopping.says("it writes at its end alone, and a repeated run begins at the start")
 def report(
     directory: Annotated[str, typer.Argument(help="The archive.")],
     chart: Annotated[

@@ -37,7 +37,7 @@ def open_storage(
         raise block_damaged(damaged) from damaged
     checkpointer = Checkpointer(disk, log, stored, manifest, old)
     checkpointer.clean()
-    stored.open_blocks.reads.count_anew()
+    stored.open_blocks.reads.forget_counts()
     return log, checkpointer
 
 

@@ -59,9 +59,9 @@ def test_a_signal_ends_a_job_with_a_sentence(sent: signal.Signals, capsys: pytes
     found, session = JobSignals(), Session()
     before = [signal.getsignal(each) for each in SIGNALS]
     with pytest.raises(SystemExit) as ended:
-        found.says("it begins anew")(signalled_job)(sent, session, found)
+        found.says("it begins again")(signalled_job)(sent, session, found)
     assert ended.value.code == 128 + sent and session.stopped.is_set()
-    assert capsys.readouterr() == ("", "crdtstream spark: signalled_job was stopped: it begins anew\n")
+    assert capsys.readouterr() == ("", "crdtstream spark: signalled_job was stopped: it begins again\n")
     assert [signal.getsignal(each) for each in SIGNALS] == before
 
 
@@ -73,9 +73,9 @@ def test_a_bar_leaves_the_terminal_before_the_sentence(capsys: pytest.CaptureFix
             signalled_job(signal.SIGINT, session, found)
 
     with pytest.raises(SystemExit):
-        found.says("it begins anew")(job)()
+        found.says("it begins again")(job)()
     shown = capsys.readouterr().err
-    assert "comparing" in shown and shown.endswith("crdtstream spark: job was stopped: it begins anew\n")
+    assert "comparing" in shown and shown.endswith("crdtstream spark: job was stopped: it begins again\n")
     assert shown.rindex("\x1b[?25h") > shown.rindex("comparing"), "the cursor is back"
 
 
@@ -129,12 +129,12 @@ def test_the_first_signal_stops_the_query_of_archive_and_another_one_the_job(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["audit"], "audit was stopped: it has compared nothing to the end, and a repeated run begins anew"),
+        (["audit"], "audit was stopped: it has compared nothing to the end, and a repeated run begins at the start"),
         (["audit", "--archive", "/none"], "audit was stopped: "),
         (["backfill", "x", "--checkpoint", "y"], "backfill was stopped: what it has published stays, and a repeated "),
         (["backfill", "x", "--as-of", "1"], "with --as-of name the same version"),
         (["replay", "x"], "replay was stopped: what it has written stays, and a repeated run writes it again: choose"),
-        (["report", "x"], "report was stopped: it writes at its end alone, and a repeated run begins anew"),
+        (["report", "x"], "report was stopped: it writes at its end alone, and a repeated run begins at the start"),
     ],
 )
 def test_each_job_says_what_a_repeated_run_does(
@@ -159,7 +159,7 @@ def stop():
     os.write(1, b"stopping\\n")  # What a job prints now is not shown.
     time.sleep(%s)
 
-@stopping.says("it begins anew")
+@stopping.says("it begins again")
 def job():
     stopping.session = Mock(streams=SimpleNamespace(active=[]), stop=stop)
     print("begun", flush=True)
@@ -185,7 +185,7 @@ def test_a_job_that_rests_is_not_waited_for_and_a_second_signal_ends_it_at_once(
     _, text = job.communicate(timeout=DEADLINE_S)
     assert (job.returncode, text) == (
         -(second or signal.SIGINT),
-        "crdtstream spark: job was stopped: it begins anew\n",
+        "crdtstream spark: job was stopped: it begins again\n",
     )
 
 

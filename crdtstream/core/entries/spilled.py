@@ -104,7 +104,7 @@ class SpilledReads:
         self.waited = 0
         self.read_bytes = 0
 
-    def count_anew(self) -> None:
+    def forget_counts(self) -> None:
         """Forget the counts of a start, for which nobody waits in a turn."""
         self.at_once = self.waited = self.read_bytes = 0
 
