@@ -119,9 +119,10 @@ class Backfill:
         """Wait until the rows so far are due, or the query is stopped; a batch itself is written without pauses."""
         if not self._rows_per_s:
             return
-        due_s = self._began_s + self.result.rows / self._rows_per_s
-        while (left_s := due_s - time.monotonic()) > 0 and self._is_active():
+        left_s = self._began_s + self.result.rows / self._rows_per_s - time.monotonic()
+        while left_s > 0 and self._is_active():
             time.sleep(min(left_s, POLL_S))
+            left_s -= POLL_S
 
     def _is_active(self) -> bool:
         return self._query is None or self._query.isActive
