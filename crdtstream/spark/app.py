@@ -173,6 +173,7 @@ def archive(
         job = archive_of(spark, options, directory, table, keep_removed, catalog, store_option)
         total = job.unread() if console.is_terminal and not continuous else None
         bar.count(0, total)
+        job.counted = bool(metrics_port)
         job.progress = partial(show_batch, bar, job.result, total)
         await_end(job.start(interval_s if continuous else None))
         done = job.finish()

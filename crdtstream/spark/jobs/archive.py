@@ -57,8 +57,10 @@ class Archived:
 Progress = Callable[[int, Published], None]
 
 
-def entries_of(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """What a query archives, with its bytes counted; raises OptionError if a payload has a column that archives add."""
+def entries_of(spark: SparkSession, options: Mapping[str, str], counted: bool) -> DataFrame:
+    """What a query archives, with its bytes counted if asked to; raises OptionError if a payload has a column that
+    archives add.
+    """
     rows = spark.readStream.format("crdtstream").options(**options).load()
     added = [name for name in rows.columns if name.lower() in ADDED]
     if added:
@@ -66,7 +68,7 @@ def entries_of(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
             f"an archive has a column {added[0]} of its own: put the payload into one column with payloadColumn, or"
             " rename it"
         )
-    return observed(rows)
+    return observed(rows) if counted else rows
 
 
 class Archive:
@@ -85,6 +87,8 @@ class Archive:
         self._dataset = Dataset(directory)
         self._merging = merging or Merging()
         self.progress = progress
+        # Whether Spark counts the bytes, for a monitor.
+        self.counted = False
         self._began_s = time.monotonic()
         self.result = Archived()
 
@@ -94,7 +98,7 @@ class Archive:
         An existing archive is continued where it stopped, whatever `startingOffsets` says now.
         """
         self._dataset.recover()
-        source = entries_of(self._spark, self._options)
+        source = entries_of(self._spark, self._options, self.counted)
         writer = source.writeStream.foreachBatch(self._write).option("checkpointLocation", self._checkpoint())
         if interval_s is None:
             return writer.trigger(availableNow=True).start()

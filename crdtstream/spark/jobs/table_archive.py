@@ -50,6 +50,8 @@ class TableArchive:
         self._options = {"startingOffsets": "earliest", **options}
         self._table = table
         self.progress = progress
+        # Whether Spark counts the bytes, for a monitor.
+        self.counted = False
         self._keep_removed = keep_removed
         self._began_s = time.monotonic()
         self.checkpoint = checkpoint_of(table.uri)
@@ -65,7 +67,7 @@ class TableArchive:
         options = self._options
         if table is not None:
             options = {**options, "startingOffsets": json.dumps(to_json(self._table.through(table)))}
-        source = entries_of(self._spark, options)
+        source = entries_of(self._spark, options, self.counted)
         writer = source.writeStream.foreachBatch(self._write).option("checkpointLocation", self.checkpoint)
         if interval_s is None:
             return writer.trigger(availableNow=True).start()

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from crdtstream.spark.jobs.archive import Archive, Merging, archive
+from crdtstream.spark.jobs.archive import Archive, Merging, archive, entries_of
 from crdtstream.spark.jobs.table_archive import TableArchive
 from crdtstream.spark.options import OptionError
 from crdtstream.spark.tables.commits import ForeignQuery
@@ -48,6 +48,15 @@ def test_a_payload_takes_no_column_of_the_archive(spark: Any, regions: Regions, 
     for job in (files, table):
         with pytest.raises(OptionError, match="an archive has a column Date of its own"):
             job.start()
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_bytes_are_counted_for_a_monitor_alone(
+    spark: Any, regions: Regions, counted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They take 6 % of the CPU time."""
+    entries_of(spark, source(regions), counted).explain(True)
+    assert ("CollectMetrics" in capsys.readouterr().out) == counted
 
 
 def test_a_lost_commit_adds_nothing_twice(spark: Any, regions: Regions, tmp_path: Path) -> None:
