@@ -246,7 +246,7 @@ def archive_of(
 
 
 @app.command()
-@stopping.says("it has compared nothing to the end, and a repeated run begins at the start")
+@stopping.says("it has not compared everything, and a repeated run begins at the start")
 def audit(
     endpoints: Endpoints,
     streams: StreamsOption = "",
@@ -434,7 +434,7 @@ def show_replayed(bar: JobBar, figures: WriteMetrics, done: Replayed, total: int
 
 
 @app.command()
-@stopping.says("it writes at its end alone, and a repeated run begins at the start")
+@stopping.says("it had not written its result, and a repeated run begins again")
 def report(
     directory: Annotated[str, typer.Argument(help="The archive.")],
     chart: Annotated[

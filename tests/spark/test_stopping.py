@@ -129,12 +129,12 @@ def test_the_first_signal_stops_the_query_of_archive_and_another_one_the_job(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["audit"], "audit was stopped: it has compared nothing to the end, and a repeated run begins at the start"),
+        (["audit"], "audit was stopped: it has not compared everything, and a repeated run begins at the start"),
         (["audit", "--archive", "/none"], "audit was stopped: "),
         (["backfill", "x", "--checkpoint", "y"], "backfill was stopped: what it has published stays, and a repeated "),
         (["backfill", "x", "--as-of", "1"], "with --as-of name the same version"),
         (["replay", "x"], "replay was stopped: what it has written stays, and a repeated run writes it again: choose"),
-        (["report", "x"], "report was stopped: it writes at its end alone, and a repeated run begins at the start"),
+        (["report", "x"], "report was stopped: it had not written its result, and a repeated run begins again"),
     ],
 )
 def test_each_job_says_what_a_repeated_run_does(
