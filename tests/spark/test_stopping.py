@@ -21,9 +21,11 @@ from rich.console import Console
 from crdtstream.processes.waiting import until
 from crdtstream.spark import app as jobs
 from crdtstream.spark.bars import job_bar
+from crdtstream.spark.jobs.backfill import Backfill
 from crdtstream.spark.stopping import SIGNALS, JobSignals
 from tests.spark.fake_regions import Regions
 from tests.spark.job_processes import ROOT, needs_java, said
+from tests.spark.jobs.streams import sink
 
 DEADLINE_S = 120
 
@@ -199,7 +201,9 @@ def is_gone(group: int) -> bool:
 
 @needs_java
 @pytest.mark.parametrize("sent", SIGNALS)
-def test_a_backfill_that_is_stopped_is_run_again(regions: Regions, tmp_path: Path, sent: signal.Signals) -> None:
+def test_a_backfill_that_is_stopped_is_run_again(
+    spark: Any, regions: Regions, tmp_path: Path, sent: signal.Signals
+) -> None:
     """The signal goes to the JVM, too, as Ctrl-C and a manager of services send it."""
     (tmp_path / "files").mkdir()
     for number in range(ROWS):
@@ -222,5 +226,5 @@ def test_a_backfill_that_is_stopped_is_run_again(regions: Regions, tmp_path: Pat
     assert "seconds" not in (tmp_path / "done").read_text(), "no summary, as if it had come to its end"
     assert text.startswith("crdtstream spark: backfill was stopped: what it has published stays, and a repeated run ")
     assert 2 <= len(regions.values("s")) < ROWS
-    subprocess.run(words, cwd=ROOT, check=True, timeout=DEADLINE_S)
+    Backfill(spark, str(tmp_path / "files"), "json", sink(regions), str(tmp_path / "state"), batch_bytes=1).run()
     assert sorted(map(int, regions.values("s"))) == list(range(ROWS))
