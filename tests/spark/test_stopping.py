@@ -30,7 +30,7 @@ from tests.spark.jobs.streams import sink
 DEADLINE_S = 120
 
 pytestmark = pytest.mark.timeout(2 * DEADLINE_S)
-ROWS = 12
+ROWS = 6
 
 
 class Session:
