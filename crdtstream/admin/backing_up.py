@@ -148,7 +148,10 @@ def restore(
         refuse_shard(shard)
         wanted = StreamToRestore(stream, name or stream, database, replace_groups)
         access = Access(user, password_of(password_file), cacert, cert, key)
-        print_stream(wanted, into, bring_back(console, source, cluster, wanted, into, access), as_json)
+        done = bring_back(console, source, cluster, wanted, into, access)
+        print_stream(wanted, into, done, as_json)
+        if done.unset:
+            raise typer.Exit(NOT_WHOLE)
 
 
 @contextmanager

@@ -130,8 +130,17 @@ def serve(
 
 
 def shard_settings(sources: Sources, shard: int, handed: Values | None = None) -> Config:
-    """Its supervisor says whether this process takes over."""
-    return replace(of_shard(sources.load(handed), shard), replace=SHARD_REPLACES in os.environ)
+    """Its supervisor says whether this process takes over, and hands on what changes at a start only."""
+    try:
+        loaded = sources.load(handed)
+    except ConfigError as error:
+        if not handed:
+            raise
+        raise ConfigError(
+            f"{error}; settings that change at a start are as the supervisor has them, and all others as the file has"
+            " them now: correct it, or start the supervisor again"
+        ) from error
+    return replace(of_shard(loaded, shard), replace=SHARD_REPLACES in os.environ)
 
 
 @settings_app.command("sample")

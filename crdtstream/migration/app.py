@@ -94,7 +94,8 @@ def import_streams(
             for name in keys:
                 servers = origin.of(name), region.of(name)
                 work = Import(*servers, page, replace_groups, lambda count: progress.advance(task, count))
-                done[name] = work.run(name)
+                done[name] = Imported()
+                work.run(name, done=done[name])
     except (MigrationError, AccessError) as error:
         fail(console, done, error)
     print_imported(console, done)

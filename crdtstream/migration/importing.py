@@ -30,11 +30,13 @@ from crdtstream.migration.source import (
     mapping,
     pages,
     state_of,
+    told_by_region,
 )
 from crdtstream.migration.statements import (
     DELIVERIES_MAX,
     IMPORT,
     LETTERS,
+    PLAIN,
     UNLIMITED,
     Statement,
     adding,
@@ -87,12 +89,12 @@ class Import:
         self._advance = advance
         self._whole = whole
 
-    def run(self, key: bytes, name: bytes = b"") -> Imported:
-        """Copy one stream; it gets another name if one is given."""
+    def run(self, key: bytes, name: bytes = b"", done: Imported | None = None) -> Imported:
+        """Copy one stream; it gets another name if one is given. `done` is returned, and known after an error, too."""
         # Imported only here: a region starts without it, and sooner.
         from redis import RedisError
 
-        done = Imported()
+        done = Imported() if done is None else done
         name = name or key
         try:
             self._copy_entries(key, name, done)
@@ -140,6 +142,7 @@ class Import:
         if self._has_group(key, group.name):
             if not self._replace_groups:
                 done.kept += 1
+                self._compare_rules(key, group, done)
                 return
             self._target.execute_command("XGROUP", "DESTROY", key, group.name)
         with_letters = self._can_take_letters(key, group, done)
@@ -153,6 +156,15 @@ class Import:
         done.groups += 1
         done.pending += sum(map(bool, claimed))
         done.gone += sum(not reply for reply in claimed)
+
+    def _compare_rules(self, key: bytes, group: SourceGroup, done: Imported) -> None:
+        """Tell how a group that is kept differs: an import that was interrupted may have told nobody."""
+        here = told_by_region(self._target, "CRDT.GROUP", "GET", key, group.name)
+        if any(here.get(name) != group.properties.get(name) for name in (*PLAIN, DELIVERIES_MAX) if group.properties):
+            rules = " ".join(map(line_of, ruling(key, group, self._can_take_letters(key, group, done))))
+            wanted = f"set them ({rules})" if rules else "give it none"
+            text = f"it has other properties than in the source: {wanted}, or repeat this with --replace-groups"
+            done.unset.append(told(key, group, text))
 
     def _can_take_letters(self, key: bytes, group: SourceGroup, done: Imported) -> bool:
         letters = group.properties.get(LETTERS)

@@ -49,17 +49,34 @@ def load_users(context: Context) -> None:
         adopt_users(context, read_users(config))
 
 
-def reload_users(context: Context) -> None:
-    """Change to the users of the file on SIGHUP, if several shards read it; a wrong file changes nothing."""
-    config = context.settings.config
-    if config.shards == 1 or not config.aclfile:
-        return
-    try:
-        users = read_users(config)
-    except ConfigError as error:
-        logger.warning("acl-file-failed", what="opening", file=config.aclfile, reason=str(error))
-    else:
-        replace_users(context, None, users)
+class SharedUsers:
+    """The file that several shards read, and none of them writes: SIGHUP has them read what has changed in it. Users
+    that ACL SETUSER has made last until then, or until the end.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._seen = self._text()
+
+    def _text(self) -> bytes:
+        path = self._context.settings.config.aclfile
+        try:
+            return Path(path).read_bytes() if path else b""
+        except OSError:
+            return b""
+
+    def reload(self) -> None:
+        """A wrong file changes nothing."""
+        config, text = self._context.settings.config, self._text()
+        if config.shards == 1 or not config.aclfile or text == self._seen:
+            return
+        try:
+            users = read_users(config)
+        except ConfigError as error:
+            logger.warning("acl-file-failed", what="opening", file=config.aclfile, reason=str(error))
+        else:
+            replace_users(self._context, None, users)
+            self._seen = text
 
 
 def perform(request: AclFile, path: str) -> None:

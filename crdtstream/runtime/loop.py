@@ -120,6 +120,7 @@ class Loop(Turns):
         around = nullcontext if tracing is None else tracing.checkpoint
         self._saver = Saver(self.node, self.log, checkpointer, room, self._flush, now_ms, self.meters, around)
         self._fetcher = Fetcher(self.node.context.block_reads, self.schedule, self.fail)
+        self._users = acl_file.SharedUsers(self.node.context)
         self._manager = ServiceManager(os.environ.get("NOTIFY_SOCKET", ""))
         self._stopping = Stopping(self.node, self._saver, self._end, self.schedule)
         self._moving: asyncio.Task[None] | None = None
@@ -203,7 +204,7 @@ class Loop(Turns):
         self._look_at_certificates()
         self._follow_shards()
         self.node.reconfigure(self._reloading.reload(self.node.settings.config))
-        acl_file.reload_users(self.node.context)
+        self._users.reload()
         self.schedule()
         self._notify_manager()
 

@@ -74,7 +74,9 @@ class JobSignals:
                 while not wait([outcome], POLL_S).done:
                     pass
             except Signalled as signalled:
-                self._stop(outcome, sentence, signalled.args[0])
+                # It may have ended just before.
+                if not outcome.done():
+                    self._stop(outcome, sentence, signalled.args[0])
         outcome.result()
 
     def _signalled(self, gently: bool, number: int, _frame: FrameType | None) -> None:

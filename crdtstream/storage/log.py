@@ -19,8 +19,8 @@ Reading. A reader that keeps up is served from memory (see `tail`), any other fr
 
 Damage. A record that was completely written and can no longer be read is listed in `damages`, and nothing up to the end
 of its segment is served any more: the log now begins behind it. Nothing else changes, because the effects are in memory
-or in a checkpoint. The next checkpoint deletes the file unless a start still needs it; if the damage is in the last
-segment, the next turn begins a new one.
+or in a checkpoint. The next checkpoint deletes the file unless a start still needs it; if a reader finds the damage in
+the last segment, the next turn begins a new one. Damage that a start skips there ends sooner: what follows it is read.
 
 Recovery. Frames are read in order up to the first incomplete one (see `recovery`). A torn tail is cut, and everything
 kept is synced before the log opens, since after a mere kill it may be in the page cache only.

@@ -14,11 +14,13 @@ from typer.testing import CliRunner
 
 from crdtstream import __version__
 from crdtstream.cli import app as app_module
-from crdtstream.cli.app import FAILURE, USAGE_ERROR, app
+from crdtstream.cli.app import FAILURE, USAGE_ERROR, app, shard_settings
 from crdtstream.processes.ports import free_port
 from crdtstream.runtime.build import build
 from crdtstream.runtime.redis.resp_server import why
-from crdtstream.settings.config import Config
+from crdtstream.settings.config import Config, ConfigError
+from crdtstream.settings.handing_on import decoded, encoded
+from crdtstream.settings.sources import Sources
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ["--name", "east", "--region", "1", "--cluster", "c"]
@@ -289,3 +291,14 @@ def test_a_shell_completes_commands_flags_and_values(words: list[str], offered: 
 def test_the_script_of_a_shell_names_the_program(shell: str) -> None:
     result = CliRunner().invoke(app, [], prog_name="crdtstream", env={"_CRDTSTREAM_COMPLETE": f"source_{shell}"})
     assert result.exit_code == 0 and "_CRDTSTREAM_COMPLETE=complete_" in result.output
+
+
+def test_a_shard_says_whose_settings_do_not_go_together(tmp_path: Path) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_text("shards = 2\n[limits]\nclients_max = 0\n")
+    supervised = Config("east", 1, "c", shards=2)
+    with pytest.raises(ConfigError, match=r"clients_max.*; settings that change at a start are as the supervisor has"):
+        shard_settings(Sources(path, {}, {}), 0, decoded(encoded(supervised)))
+    with pytest.raises(ConfigError) as alone:
+        shard_settings(Sources(path, {"name": "east", "region": 1, "cluster": "c"}, {}), 0)
+    assert "supervisor" not in str(alone.value)

@@ -94,8 +94,16 @@ def test_properties_come_along_and_what_does_not_is_named(regions: tuple[RegionP
     assert pairs_of(sharded, "CRDT.GROUP", "GET", "a", "plain") == pairs(one.ask("CRDT.GROUP", "GET", "a", "plain"))
     crossing = pairs_of(sharded, "CRDT.GROUP", "GET", "a", "crossing")
     assert (crossing[b"acknowledge"], crossing[b"maxdeliveries"], crossing[b"deadletter"]) == (b"exact", 0, b"")
-    again = run("import", url(one), "--to", url(sharded))
-    assert "were left out" not in again and "1 adds (IDMP)" in again
+
+    again = CliRunner().invoke(app, ["import", url(one), "--to", url(sharded)])
+    assert again.exit_code == INCOMPLETE and "1 adds (IDMP)" in again.output
+    for group in ("crossing", "owned"):
+        assert f"stream a, group {group}: it has other properties than in the source: set them (" in again.output
+    with sharded.cluster_client() as client:
+        client.execute_command("CRDT.GROUP", "SET", "a", "crossing", "MAXDELIVERIES", 3, "DEADLETTER", "{a}dead")
+        client.execute_command("XGROUP", "DESTROY", "a", "owned")
+    one.ask("XGROUP", "DESTROY", "a", "owned")
+    assert "properties" not in run("import", url(one), "--to", url(sharded))
 
 
 def test_a_stream_that_has_properties_keeps_them(regions: tuple[RegionProcess, ShardedRegion]) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from crdtstream.connections.acl.user import User
 from crdtstream.region.node import Node
-from crdtstream.runtime.acl_file import load_users, read_users, reload_users
+from crdtstream.runtime.acl_file import SharedUsers, load_users, read_users
 from crdtstream.runtime.checking import problems_of
 from crdtstream.settings.config import Config, ConfigError
 
@@ -33,9 +34,14 @@ def test_shards_read_the_file_again(shards: int, users: list[bytes], tmp_path: P
     path.write_text("user ann on >pw +@read\n")
     node = Node(replace(Config("east", 1, "c", shards=shards), aclfile=str(path)), 1)
     load_users(node.context)
+    shared = SharedUsers(node.context)
+    node.context.users.put(User(b"cy"))
+    shared.reload()
+    assert b"cy" in node.context.users.names()
+    node.context.users.remove(b"cy")
     path.write_text("user bob on >pw +@read\n")
-    reload_users(node.context)
+    shared.reload()
     assert sorted(node.context.users.names()) == users
     path.write_text("user ann on >pw +foo\n")
-    reload_users(node.context)
+    shared.reload()
     assert sorted(node.context.users.names()) == users

@@ -211,6 +211,7 @@ def test_a_backfill_that_is_stopped_is_run_again(
         (tmp_path / "files" / f"{number}.json").write_text(f"{row}\n")
     loads = ["spark", "backfill", str(tmp_path / "files"), "--endpoints", regions.endpoints, "--format", "json"]
     words = [sys.executable, "-m", "crdtstream", *loads, "--checkpoint", str(tmp_path / "state"), "--batch-bytes", "1"]
+    words += ["--rows-per-s", "2"]
     with (tmp_path / "said").open("w") as stderr, (tmp_path / "done").open("w") as done:
         job = subprocess.Popen(words, cwd=ROOT, stdout=done, stderr=stderr, start_new_session=True)
         try:

@@ -230,7 +230,7 @@ async def test_replace_that_has_changed_counts_at_a_reload_for_shards_that_do_no
     settings = [config]
     program = (
         f"replaces = os.environ.get({SHARD_REPLACES!r}, 'no')\nopen(sys.argv[1] + number, 'a').write(replaces + ' ')\n"
-        f"is_refused = number == '1' and not os.path.exists(sys.argv[1]) and replaces == 'no'\n"
+        f"is_refused = number == '1' and not os.path.exists(sys.argv[1] + '-open') and replaces == 'no'\n"
         f"if is_refused: sys.exit({DIRECTORY_REFUSED})\n{SERVE}"
     )
     supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, program))
@@ -240,7 +240,7 @@ async def test_replace_that_has_changed_counts_at_a_reload_for_shards_that_do_no
     supervisor.reload()
     await reached(lambda: all(shard.serves for shard in supervisor._shards))
     assert starts(tmp_path, 0) == ["no"] and starts(tmp_path, 1)[-1] == "yes"
-    (tmp_path / "signals").touch()
+    (tmp_path / "signals-open").touch()
     before = [len(starts(tmp_path, number)) for number in (0, 1)]
     for shard in supervisor._shards:
         os.kill(shard.process_id, signal.SIGKILL)
