@@ -15,6 +15,7 @@ from typing import Any
 
 import redis
 
+from crdtstream.client.errors import CLIENT_ERRORS, AfterError, after_error
 from crdtstream.client.failover import Failover, Region, asking
 from crdtstream.client.regions import AsyncRegions, RegionList, Regions, Text
 from crdtstream.client.sharding import shards_of
@@ -170,11 +171,13 @@ class _Loop:
                 return
 
     def _number(self, region: Region) -> Steps[int]:
-        """Return the number of a region; 0 if it cannot be reached."""
+        """Return the number of a region; 0 if it cannot be reached, or refuses to tell now."""
         if not region.number:
             try:
                 rows = yield partial(region.client.execute_command, "CRDT.REGIONS", **shards_of(region.client)[0])
-            except (redis.ConnectionError, redis.TimeoutError):
+            except CLIENT_ERRORS as error:
+                if after_error(error) is AfterError.FAILED:
+                    raise
                 return 0
             region.number = dict(zip(rows[0][::2], rows[0][1::2], strict=True))[b"region"]
         return region.number

@@ -17,10 +17,16 @@ REFUSAL_ERRORS = (
     # Of a region of several shards: each of them refused, or none is known to have the key.
     redis.exceptions.ClusterError,
     redis.exceptions.SlotNotCoveredError,
+    redis.exceptions.MovedError,
 )
 # What redis-py raises; that of a cluster is no RedisError.
 CLIENT_ERRORS = (redis.RedisError, redis.exceptions.RedisClusterException)
 LOST_CONNECTIONS = (redis.ConnectionError, redis.TimeoutError)
+# A shard answered so, and did nothing; redis-py looked for the shards after that.
+ELSEWHERE = (redis.exceptions.MovedError, redis.exceptions.ClusterDownError)
+# What redis-py says when it has looked for the shards and found none. With asyncio that is at the next command, so the
+# error does not say what went before.
+NO_SHARD = "Redis Cluster cannot be connected"
 # redis-py derives them from ConnectionError, but no other region would answer otherwise.
 DENIALS = (redis.AuthenticationError, redis.exceptions.AuthorizationError)
 
@@ -85,8 +91,23 @@ def after_error(error: Exception) -> AfterError:
         return AfterError.FAILED
     if isinstance(error, LOST_CONNECTIONS):
         return AfterError.UNKNOWN
-    if isinstance(error, redis.exceptions.RedisClusterException) and isinstance(error.__context__, LOST_CONNECTIONS):
-        # It looked for the shards after that, and found none.
-        return AfterError.UNKNOWN
+    if isinstance(error, redis.exceptions.RedisClusterException):
+        return _after_cluster_error(error)
     refused = isinstance(error, redis.ResponseError) and str(error).startswith(REFUSALS)
     return AfterError.REFUSED if refused else AfterError.FAILED
+
+
+def _after_cluster_error(error: redis.exceptions.RedisClusterException) -> AfterError:
+    if isinstance(error.__context__, ELSEWHERE):
+        return AfterError.REFUSED
+    is_lost = isinstance(error.__context__, LOST_CONNECTIONS) or NO_SHARD in str(error)
+    return AfterError.UNKNOWN if is_lost else AfterError.FAILED
+
+
+def shards_in_doubt(error: Exception | None) -> bool:
+    """Return whether a region may have its shards elsewhere after this error, not only one that refused a command."""
+    if isinstance(error, redis.BusyLoadingError):
+        # redis-py derives it from ConnectionError, but the shard is there.
+        return False
+    cluster_errors = (redis.exceptions.RedisClusterException, redis.exceptions.ClusterError, *ELSEWHERE)
+    return isinstance(error, (*LOST_CONNECTIONS, *cluster_errors))

@@ -180,7 +180,11 @@ class AsyncRegions(RegionList):
         options = connection_options(connection, AsyncRetry(NoBackoff(), 0), socket_timeout_s)
         many = redis.asyncio.RedisCluster.from_url
         self._doors = [
-            AsyncConnecting(redis.asyncio.Redis.from_url(url, **options), partial(many, url, **sharded(options)))
+            AsyncConnecting(
+                redis.asyncio.Redis.from_url(url, **options),
+                partial(many, url, **sharded(options)),
+                socket_timeout_s,
+            )
             for url in map(url_of, addresses)
         ]
         regions = [Region(address_of(door.plain), door.plain, door) for door in self._doors]

@@ -15,6 +15,7 @@ from crdtstream.client import AsyncConsumer, AsyncRegions, Consumer, Entry, Regi
 from crdtstream.client.consumer import deliverer_of, entries_of
 from crdtstream.processes.region import RegionProcess, regions_in
 from crdtstream.processes.waiting import until
+from tests.client.clients import Clock, FakeRegion, failover_of
 from tests.region_processes import linked
 
 PATIENCE_S = 60.0
@@ -186,6 +187,28 @@ def test_replies_are_parsed() -> None:
 )
 def test_who_delivers(mode: bytes, delivers: list[int], number: int) -> None:
     assert deliverer_of([b"deliver", mode, b"delivers", delivers]) == number
+
+
+@pytest.mark.parametrize("refusal", [redis.BusyLoadingError("LOADING"), redis.ConnectionError("reset"), None])
+def test_a_region_that_does_not_tell_its_number_is_not_followed(refusal: Exception | None) -> None:
+    error = refusal or redis.exceptions.RedisClusterException("Redis Cluster cannot be connected")
+    owned = [b"deliver", b"owner", b"delivers", [1, 2]]
+    east, west = FakeRegion("east:1", b"OK", None, owned, error, error), FakeRegion("west:1", error)
+    with Regions(["127.0.0.1:1"]) as regions:
+        regions.failover = failover_of([east, west], Clock())
+        Consumer(regions, "jobs", "workers", print, name="c").run(idle_exit_ms=0)
+        assert regions.address == "east:1"
+    assert [words[0] for words in west.asked] == ["CRDT.REGIONS"]
+
+
+def test_a_region_that_forbids_to_tell_its_number_ends_the_consumer() -> None:
+    owned = [b"deliver", b"owner", b"delivers", [1, 2]]
+    east = FakeRegion("east:1", b"OK", None, owned, redis.exceptions.NoPermissionError("NOPERM"))
+    with Regions(["127.0.0.1:1"]) as regions:
+        regions.failover = failover_of([east], Clock())
+        consumer = Consumer(regions, "jobs", "workers", print, name="c")
+        with pytest.raises(redis.exceptions.NoPermissionError):
+            consumer.run(idle_exit_ms=0)
 
 
 def test_a_block_longer_than_the_socket_timeout_is_refused() -> None:
