@@ -40,8 +40,8 @@ def test_faults_lose_nothing(kind: str, tmp_path: Path) -> None:
 FORGETFUL = (
     (
         "storage/recovery.py",
-        "in scan(self._window(segment), segment.end, first, self.salt):",
-        "in list(scan(self._window(segment), segment.end, first, self.salt))[:-24]:",
+        "in scan(self._window(segment), segment.end, self.last + 1, self.salt):",
+        "in list(scan(self._window(segment), segment.end, self.last + 1, self.salt))[:-24]:",
     ),
     ("storage/recovery.py", "        self._refuse_with_witness(damage, names)\n", ""),
     (
