@@ -173,7 +173,8 @@ class Supervisor:
         self._manager.notify("" if first is None else f"shard {first.number}: {first.status}", self._stopping)
         failed = any(shard.code == USAGE_ERROR and not (shard.process_id or shard.moves) for shard in self._shards)
         is_down = bool(self._shards) and all(shard.is_down for shard in self._shards)
-        if is_down or (failed and not self._served):
+        # Once: a second signal has shards stop without a checkpoint.
+        if (is_down or (failed and not self._served)) and not self._stopping:
             self.stop()
 
     def stop(self) -> None:
