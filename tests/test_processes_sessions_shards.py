@@ -13,6 +13,7 @@ import redis.asyncio
 
 from crdtstream.processes.ports import HOST
 from crdtstream.processes.sharded import ShardedRegion
+from tests.admin.sharded import two_regions
 
 PATIENCE_MS = 20_000
 # Their hash slots are 3300, of shard 0, and 15495, of shard 1.
@@ -21,18 +22,8 @@ KEYS = ("b", "a")
 
 @pytest.fixture
 def regions(tmp_path: Path) -> Iterator[tuple[ShardedRegion, ShardedRegion]]:
-    east, west = (ShardedRegion(number, tmp_path, 2) for number in (1, 2))
-    try:
-        east.start(west)
-        west.start(east)
-        for region in (east, west):
-            region.await_serving()
-        yield east, west
-    finally:
-        for region in (east, west):
-            region.request_stop()
-        for region in (east, west):
-            region.stop()
+    with two_regions(tmp_path) as made:
+        yield made
 
 
 def cluster_of(region: ShardedRegion) -> Any:

@@ -41,6 +41,8 @@ TELL = (
     "    if signum == signal.SIGTERM: sys.exit(0)\n"
     "for each in (signal.SIGTERM, signal.SIGHUP): signal.signal(each, hear)\n"
 )
+# Each start is a word in a file of the shard: whether it takes over.
+RECORD = f"replaces = os.environ.get({SHARD_REPLACES!r}, 'no')\nopen(sys.argv[1] + number, 'a').write(replaces + ' ')\n"
 SERVE = "tell('READY=1')\nwhile True: time.sleep(0.05)\n"
 WAIT = "tell('STATUS=it waits')\nwhile True: time.sleep(0.05)\n"
 
@@ -229,7 +231,7 @@ async def test_replace_that_has_changed_counts_at_a_reload_for_shards_that_do_no
     """Shard 1 is refused until it takes over; both are killed later, and take over no more."""
     settings = [config]
     program = (
-        f"replaces = os.environ.get({SHARD_REPLACES!r}, 'no')\nopen(sys.argv[1] + number, 'a').write(replaces + ' ')\n"
+        f"{RECORD}"
         f"is_refused = number == '1' and not os.path.exists(sys.argv[1] + '-open') and replaces == 'no'\n"
         f"if is_refused: sys.exit({DIRECTORY_REFUSED})\n{SERVE}"
     )
@@ -262,7 +264,7 @@ async def test_a_move_that_is_called_off_with_replace_takes_over(config: Config,
     """At the reload the process still sends clients to the new address."""
     settings = [config]
     program = (
-        f"replaces = os.environ.get({SHARD_REPLACES!r}, 'no')\nopen(sys.argv[1] + number, 'a').write(replaces + ' ')\n"
+        f"{RECORD}"
         f"def move(*_):\n    signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\n    tell({MOVED!r})\n"
         f"if number == '1': signal.signal(signal.SIGHUP, move)\n{SERVE}"
     )
