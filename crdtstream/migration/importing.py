@@ -160,7 +160,8 @@ class Import:
     def _compare_rules(self, key: bytes, group: SourceGroup, done: Imported) -> None:
         """Tell how a group that is kept differs: an import that was interrupted may have told nobody."""
         here = told_by_region(self._target, "CRDT.GROUP", "GET", key, group.name)
-        if any(here.get(name) != group.properties.get(name) for name in (*PLAIN, DELIVERIES_MAX) if group.properties):
+        source = group.properties
+        if source and any(here.get(name) != source.get(name) for name in (*PLAIN, DELIVERIES_MAX)):
             rules = " ".join(map(line_of, ruling(key, group, self._can_take_letters(key, group, done))))
             wanted = f"set them ({rules})" if rules else "give it none"
             text = f"it has other properties than in the source: {wanted}, or repeat this with --replace-groups"

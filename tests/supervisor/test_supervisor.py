@@ -231,8 +231,7 @@ async def test_replace_that_has_changed_counts_at_a_reload_for_shards_that_do_no
     """Shard 1 is refused until it takes over; both are killed later, and take over no more."""
     settings = [config]
     program = (
-        f"{RECORD}"
-        f"is_refused = number == '1' and not os.path.exists(sys.argv[1] + '-open') and replaces == 'no'\n"
+        f"{RECORD}is_refused = number == '1' and not os.path.exists(sys.argv[1] + '-open') and replaces == 'no'\n"
         f"if is_refused: sys.exit({DIRECTORY_REFUSED})\n{SERVE}"
     )
     supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, program))
@@ -264,8 +263,7 @@ async def test_a_move_that_is_called_off_with_replace_takes_over(config: Config,
     """At the reload the process still sends clients to the new address."""
     settings = [config]
     program = (
-        f"{RECORD}"
-        f"def move(*_):\n    signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\n    tell({MOVED!r})\n"
+        f"{RECORD}def move(*_):\n    signal.signal(signal.SIGHUP, lambda *_: sys.exit(0))\n    tell({MOVED!r})\n"
         f"if number == '1': signal.signal(signal.SIGHUP, move)\n{SERVE}"
     )
     supervisor = Supervisor(config, lambda: settings[0], command(tmp_path, program))
