@@ -29,7 +29,8 @@ from crdtstream.supervisor.founding import found_or_follow
 from crdtstream.supervisor.shard import USAGE_ERROR
 from crdtstream.supervisor.supervisor import FAILURE, Supervisor, own_command
 
-# A program that does as a shard does: it says that it serves, writes the signals that it gets, and stops.
+# A program that does as a shard does: it says that it serves, writes the signals that it gets, and stops. It leaves at
+# once: SystemExit is ignored if a signal comes while a finaliser flushes a file.
 TELL = (
     "import os, signal, socket, sys, time\n"
     f"number = os.environ[{SHARD_PROCESS!r}]\n"
@@ -38,7 +39,7 @@ TELL = (
     "    sending.sendto(text.encode(), '\\0' + os.environ['NOTIFY_SOCKET'][1:])\n"
     "def hear(signum, _):\n"
     "    with open(sys.argv[1], 'a') as file: print(number, signal.Signals(signum).name, file=file)\n"
-    "    if signum == signal.SIGTERM: sys.exit(0)\n"
+    "    if signum == signal.SIGTERM: os._exit(0)\n"
     "for each in (signal.SIGTERM, signal.SIGHUP): signal.signal(each, hear)\n"
 )
 # Each start is a word in a file of the shard: whether it takes over.

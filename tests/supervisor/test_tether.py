@@ -17,7 +17,7 @@ from crdtstream.supervisor.tether import shard_number, tie
 
 CHILD = (
     "import os, signal, sys, time; from crdtstream.supervisor.tether import tie;"
-    " signal.signal(signal.SIGTERM, lambda *_: (open(sys.argv[1], 'w').write('stopped'), sys.exit(0)));"
+    " signal.signal(signal.SIGTERM, lambda *_: (open(sys.argv[1], 'w').close(), os._exit(0)));"
     " tie(os.environ); print(os.getpid(), flush=True); time.sleep(600)"
 )
 PARENT = (
