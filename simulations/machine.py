@@ -97,6 +97,8 @@ class Machine:
         self.reads_blocks = True
         # What open files do not have at once, in worlds that spill.
         self.misses: Misses | None = None
+        # Whether checkpoints work out the sums of entries (runtime/saver.py).
+        self.sums = True
         self.vouched = 0
         self.volume_bytes: int | None = None
         self.flipped: set[str] = set()
@@ -375,7 +377,7 @@ class Machine:
         if self.misses is not None:
             self.misses.on_thread = True
         try:
-            self.checkpointer.write(capture.drain_output())
+            self.checkpointer.write(capture.drain_output(), sums=self.sums)
         finally:
             if self.misses is not None:
                 self.misses.on_thread = False

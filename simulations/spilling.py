@@ -57,6 +57,7 @@ class Spilling(Watcher):
     def _spill(self, machine: Machine) -> None:
         """Seal some blocks, and let the region spill what it has to."""
         spilling, rng = machine.node.context.spilling, self._rng
+        machine.sums = not machine.sums
         before = spilling.walk.spills
         machine.seal_some(rng, SEAL_ODDS)
         spilling.step(rng.choice(COSTS), machine.log.appended_bytes)

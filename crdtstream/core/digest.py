@@ -15,7 +15,8 @@ input: keys in the order of their places (core/values/key_order.py), all else so
 have no sum yet: nearly all of the work, and valid at any moment, since blocks keep their sums. Then it fixes the moment
 by copying the vector, and goes through the keys; a key that is about to change before its turn is digested right then.
 So the digest belongs to one vector however much is written meanwhile, and takes as many steps as there are keys. The
-largest single step is one key whose blocks are all summed: a microsecond for each block.
+largest single step is one key whose blocks are all summed: a microsecond for each block. So meanwhile no
+block may be spilled without its sum (core/spill_walk.py).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Final
 
 from crdtstream.core.effects import Key, Position
 from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.spilled import NotAtOnce
 from crdtstream.core.groups.create import NEVER_RESET
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import PropertyRegisters
@@ -49,7 +51,7 @@ BEFORE_ALL: Final = (-1, 0, b"")
 class Digesting(Observer):
     """A digest computed in steps, of every existing key or of one key; call `release` to abandon it early."""
 
-    __slots__ = ("_early", "_place", "_replica", "_unsummed", "_walk", "digest", "done", "key", "vector")
+    __slots__ = ("_early", "_is_counted", "_place", "_replica", "_unsummed", "_walk", "digest", "done", "key", "vector")
 
     def __init__(self, replica: Replica, key: Key | None = None) -> None:
         self.vector: VersionVector | None = None
@@ -62,12 +64,22 @@ class Digesting(Observer):
         # The block that the next step hashes.
         self._unsummed: Block | None = None
         self._walk = self._digest_all() if key is None else self._digest_one(key)
+        self._is_counted = True
+        replica.keyspace.digests += 1
 
     def step(self, entries_max: int) -> bool:
         """Advance by about `entries_max` entries. True once finished: `digest` then belongs to `vector`, and is None if
         the one key did not exist. Raises NotAtOnce if it needs a spilled block; then it goes on there.
         """
-        self.done = self.done or walk_on(self._walk, entries_max, self._prepare)
+        try:
+            self.done = self.done or walk_on(self._walk, entries_max, self._prepare)
+        except NotAtOnce:
+            raise
+        except Exception:
+            self.release()
+            raise
+        if self.done:
+            self.release()
         return self.done
 
     def _prepare(self) -> None:
@@ -76,6 +88,10 @@ class Digesting(Observer):
             self._unsummed = None
 
     def release(self) -> None:
+        """End the digest, whether or not it is done."""
+        if self._is_counted:
+            self._is_counted = False
+            self._replica.keyspace.digests -= 1
         if self in self._replica.keyspace.observers:
             self._replica.keyspace.observers.remove(self)
 
@@ -132,7 +148,6 @@ class Digesting(Observer):
                 part = self._early.pop((number, name), None)
                 total.update(self._part_of((number, name)) if part is None else part)
                 yield KEY_ENTRIES
-        self.release()
         self.digest = total.digest()
 
     def _part_of(self, key: Key) -> bytes:

@@ -41,7 +41,17 @@ class Observer:
 class Keyspace:
     """The streams of all databases, including remembered ones that do not exist; `orders` has the names of each."""
 
-    __slots__ = ("collection", "databases", "deadlines", "named", "now_ms", "observers", "orders", "retained")
+    __slots__ = (
+        "collection",
+        "databases",
+        "deadlines",
+        "digests",
+        "named",
+        "now_ms",
+        "observers",
+        "orders",
+        "retained",
+    )
 
     def __init__(self) -> None:
         self.databases: list[dict[bytes, Stream]] = [{} for _ in range(DATABASES)]
@@ -52,6 +62,8 @@ class Keyspace:
         self.retained = RetainedKeys()
         self.now_ms = 0
         self.observers: list[Observer] = []
+        # How many digests are under way: meanwhile no block is spilled without the sum of its entries.
+        self.digests = 0
 
     def find(self, key: Key) -> Stream | None:
         """The stream of a key that exists and is not hidden, else None; marks it as used."""

@@ -5,6 +5,10 @@ A walk counts what blocks take in memory. On its way it spills each block that t
 nobody read since the walk before, until no more than the target is left. So what is spilled is chosen as by a clock
 with one hand: a block that is read stays for another round.
 
+A block may be spilled without the sum of its entries, and then a digest or an audit reads it. While a digest is under
+way it gets its sum first: the digest does not come back to blocks that it has passed, and what it lacks in the end it
+would have to read at once.
+
 Never spilled are the last block of a tree, what no checkpoint has packed, and a first block of which entries were
 trimmed, because every look at the first ID would read it.
 
@@ -143,9 +147,10 @@ class SpillWalk(BlockWalk):
                 block.read = False
                 self.read_on = True
             else:
-                cost += SUM_COST if block.unsummed() else SPILL_COST
-                # While it is in memory: digests and audits then read no spilled block.
-                block.checksum()
+                cost += SPILL_COST
+                if block.unsummed() and self._keyspace.digests:
+                    cost += SUM_COST
+                    block.checksum()
                 saved_bytes = block.spill(self._open_blocks)
                 self._left -= saved_bytes
                 self.freed_bytes += saved_bytes

@@ -21,6 +21,7 @@ import structlog
 from crdtstream import __version__
 from crdtstream.connections.saving import Backup
 from crdtstream.core.digest import Digesting
+from crdtstream.core.entries.packed_block import BlockDamaged
 from crdtstream.core.values.causality import origin_name
 from crdtstream.region.node import Node
 from crdtstream.runtime.blocked_turn import Unsettled
@@ -42,6 +43,8 @@ from crdtstream.storage.log import Log
 
 SLICE_ENTRIES = 1000
 REST_S = 0.002
+# The name of the deferred task that digests the state for a backup.
+DIGESTS = "backup"
 
 logger = structlog.get_logger()
 
@@ -91,7 +94,7 @@ class Backups:
             target = target_of(config.backup_directory, os.fsdecode(backup.wanted))
             directories = await self._on_thread(partial(make_target, target))
             await self._fill(backup, target, directories)
-        except (BackupError, Unsettled, OSError) as error:
+        except (BackupError, BlockDamaged, Unsettled, OSError) as error:
             logger.error("backup-failed", directory=os.fsdecode(backup.wanted), reason=str(error))
             self._node.backup_ended(backup, f"the backup failed: {error}")
         else:
@@ -111,6 +114,7 @@ class Backups:
             raise
         finally:
             digesting.release()
+            self._node.context.deferred_work.forget(DIGESTS)
         backup.directory, backup.position = target, moment.position
         backup.files, backup.byte_count = len(files), sum(file.size_bytes for file in files)
 
@@ -118,7 +122,7 @@ class Backups:
         """Sum up the state, until all that is left belongs to one moment; then that moment is durable."""
         while True:
             self._flush()
-            digesting.step(SLICE_ENTRIES)
+            self._step(digesting)
             if digesting.is_fixed():
                 break
             await asyncio.sleep(REST_S)
@@ -139,8 +143,15 @@ class Backups:
         return files
 
     async def _digest(self, digesting: Digesting) -> None:
-        while not digesting.step(SLICE_ENTRIES):
+        self._step(digesting)
+        while not digesting.done:
             await asyncio.sleep(REST_S)
+            self._step(digesting)
+
+    def _step(self, digesting: Digesting) -> None:
+        """Go on for a slice, unless spilled blocks are read for it."""
+        work = partial(digesting.step, SLICE_ENTRIES)
+        self._node.context.deferred_work.run(DIGESTS, work, is_patient=False)
 
     def _describe(self, moment: Moment, files: list[File]) -> Description:
         config, digest = self._node.settings.config, moment.digesting.digest

@@ -8,6 +8,9 @@ Where blocks take more memory than is allowed, only a checkpoint lets them be sp
 interpreter too rarely from a loop whose clients never pause. So a slice takes longer then, and the loop stands still
 for as long while its output is written: clients wait, and memory grows no further.
 
+A region that spills has its writer work out sums of entries, so that digests read no spilled block. The loop would wait
+for the interpreter meanwhile, so there are none while the log grows fast: then a digest reads what was written.
+
 A checkpoint is due when a client asks for one, when the log behind the last one is long, or when the disk lacks room
 (storage/disk_room.py). A failed checkpoint is retried after `RETRY_S`, or when a client asks; for lack of room one
 follows the last after `SHORT_RETRY_S`, and twice that each time that room stayed tight. While room is low, the log is
@@ -47,6 +50,9 @@ SLICE_UNITS = 16
 RETRY_S = 60.0
 SHORT_RETRY_S = 0.5
 SHORT_RETRY_S_MAX = 10.0
+# Up to this rate, of the log within a second or two, the sums of entries take a hundredth of a core.
+SUMMED_BYTES_A_S = 1 << 20
+RATE_S = 1.0
 
 logger = structlog.get_logger()
 
@@ -83,6 +89,7 @@ class Saver:
         # At the last checkpoint: one that was taken before the disk was full does not delay the one that ends that.
         self._was_full = False
         self._rest_s = REST_S
+        self._rate = WriteRate(log)
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._backups = Backups(node, log, checkpointer, self._flush_or_fail, on_thread, now_ms)
 
@@ -90,6 +97,7 @@ class Saver:
         """Run until cancelled; raises errors that end the region."""
         while True:
             await asyncio.sleep(LOOK_S)
+            self._rate.look()
             if self._is_due():
                 await self._save()
             elif self._room.is_low():
@@ -198,6 +206,8 @@ class Saver:
     async def _slice(self, capture: Capture) -> None:
         """Capture for a moment, and write what was captured."""
         urgency = self._node.context.spilling.urgency()
+        self._rate.look()
+        write = partial(self._checkpointer.write, sums=self._rate.bytes_a_s() <= SUMMED_BYTES_A_S)
         end_s = time.perf_counter() + SLICE_S * urgency
         while not capture.done and time.perf_counter() < end_s:
             if capture.step(SLICE_UNITS):
@@ -205,13 +215,33 @@ class Saver:
             sections = capture.drain_output()
             if not sections:
                 break
-            writing = self._writer.submit(self._checkpointer.write, sections)
+            writing = self._writer.submit(write, sections)
             wait((writing,), SLICE_S * (urgency - 1.0))
             if not writing.done():
                 await undisturbed(asyncio.wrap_future(writing))
                 return
             writing.result()
         await asyncio.sleep(self._rest_s)
+
+
+class WriteRate:
+    """How fast the log grows, over the last one or two times `RATE_S`."""
+
+    __slots__ = ("_bytes", "_last", "_log", "_s")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._bytes, self._s = self._last = log.appended_bytes, time.monotonic()
+
+    def look(self) -> None:
+        """To be called more often than once in `RATE_S`; after a pause the rate is that of the pause."""
+        now_s = time.monotonic()
+        if now_s - self._last[1] >= RATE_S:
+            self._bytes, self._s = self._last
+            self._last = self._log.appended_bytes, now_s
+
+    def bytes_a_s(self) -> float:
+        return (self._log.appended_bytes - self._bytes) / max(time.monotonic() - self._s, RATE_S)
 
 
 async def on_thread(work: Callable[[], Result]) -> Result:

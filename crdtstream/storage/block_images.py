@@ -5,7 +5,8 @@ which would take three times as long. A packed form that the block has already i
 block is read from its file and written again, so no block is opened for it.
 
 Blocks of a region that spills are packed even where that does not pay, because only a packed form can be spilled; and
-the sum of their entries is computed here, so that digests read no spilled block.
+the sum of their entries is computed here if it is wanted, so that digests read no spilled block. It takes as long as
+half of an XADD, so a region does without while much is written (runtime/saver.py).
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class BlockImage:
         head.set_first(self._ms_base + self._ms[0], self._seq[0], self._listed)
         head.index = self.index
         head.take_sum_of(self.block)
-        if packer.spills and not head.is_summed:
+        if packer.sums and not head.is_summed:
             packer.add_sum(head, [self._ms, self._seq, self._listed, self._ends], self._data)
         return head
 
@@ -97,7 +98,7 @@ class PackedImage:
         """The packed form, on the writer's thread."""
         packed = self._packed if self._handle is None else read_whole(self._handle)
         head = self.head
-        if packer.spills and not head.is_summed:
+        if packer.sums and not head.is_summed:
             try:
                 columns, data = unpacked_by(packer.codec, packed, head.count, head.ms_base, head.in_column_layout)
             except MemoryError:
@@ -118,13 +119,14 @@ def read_whole(handle: BlockHandle) -> bytes:
 
 
 class BlockPacker:
-    """Packs blocks, on one thread; `spills` says whether the region does."""
+    """Packs blocks, on one thread; `spills` says whether the region does, and `sums` whether sums are wanted."""
 
-    __slots__ = ("_hashed", "codec", "spills")
+    __slots__ = ("_hashed", "codec", "spills", "sums")
 
     def __init__(self, spills: bool = False) -> None:
         self.codec = Codec()
         self.spills = spills
+        self.sums = spills
         self._hashed = 0
 
     def pack(self, images: list[BlockImage]) -> list[bytes]:

@@ -399,7 +399,9 @@ class Checkpointer:
             self._next_number += 1
             yield self._next_number - 1
 
-    def write(self, sections: list[Section]) -> None:
+    def write(self, sections: list[Section], sums: bool = True) -> None:
+        """Write what the steps have collected; with `sums` blocks that may be spilled get the sums of their entries."""
+        self._packer.sums = sums and self._packer.spills
         for section in sections:
             before = section.draft.byte_count
             write_section(self._disk, section, self._packer)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
+from crdtstream.core.digest import Digesting, digest_replica
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position
-from crdtstream.core.entries.packed_block import OpenBlockCache
+from crdtstream.core.entries.packed_block import BlockDamaged, OpenBlockCache
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.replica import Replica
 from crdtstream.core.spill_walk import PENDING_BYTES, SpillWalk
@@ -20,14 +23,24 @@ class Region:
 
     def __init__(self) -> None:
         self.replica = Replica(1)
-        random = Random(1)
-        for number in range(1, BLOCKS * 4 + 2):
-            self.replica.add_entry(KEY, (number, 0), [b"f", bytes(random.choices(b"0123456789abcdef", k=12_000))])
+        self._random = Random(1)
+        self._entries = 0
+        self.add(BLOCKS)
+        self._add_entry()
         self.keyspace: Keyspace = self.replica.keyspace
         self.tree = self.keyspace.databases[0][b"x"].trees[1]
         self.cache = OpenBlockCache(1 << 20)
         self.walk = SpillWalk(self.keyspace, self.cache)
         self.file = SlowFile()
+
+    def add(self, blocks: int) -> None:
+        for _ in range(blocks * 4):
+            self._add_entry()
+
+    def _add_entry(self) -> None:
+        self._entries += 1
+        value = bytes(self._random.choices(b"0123456789abcdef", k=12_000))
+        self.replica.add_entry(KEY, (self._entries, 0), [b"f", value])
 
     def save(self) -> None:
         for block in self.tree.resting(0, 100):
@@ -62,7 +75,37 @@ def test_all_but_the_last_block_can_be_spilled() -> None:
     walk = region.walk
     assert (walk.spilled_blocks, walk.spilled_bytes) == (len(spilled) - 1, len(region.file.data))
     assert walk.walked_bytes == walk.unspillable_bytes() == walk.bound.last == region.tree.tail.held_bytes()
-    assert all(block.unsummed() == 0 for block in region.tree.blocks()[0][:-1])
+    assert all(block.unsummed() for block in region.tree.blocks()[0][:-1])
+
+
+def test_a_digest_reads_what_was_spilled_before_it_and_nothing_that_is_spilled_meanwhile() -> None:
+    region = Region()
+    region.spill(0)
+    region.save()
+    before = sum(region.spill(0))
+    digesting = Digesting(region.replica)
+    while any(block.unsummed() for block in region.tree.blocks()[0][:-1]):
+        digesting.step(1)
+    assert region.file.reads == before > 2 and not digesting.is_fixed()
+    region.add(BLOCKS)
+    region.save()
+    assert sum(region.spill(0)) > before
+    while not digesting.step(1):
+        pass
+    assert region.file.reads == before and region.keyspace.digests == 0
+    assert digesting.digest == digest_replica(region.replica)
+
+
+def test_a_digest_that_finds_damage_is_no_longer_under_way() -> None:
+    region = Region()
+    region.spill(0)
+    region.save()
+    region.spill(0)
+    region.file.data[100] ^= 1
+    digesting = Digesting(region.replica)
+    with pytest.raises(BlockDamaged):
+        digesting.step(1 << 30)
+    assert region.keyspace.digests == 0
 
 
 def test_no_more_is_spilled_than_was_asked_for() -> None:

@@ -22,7 +22,7 @@ from crdtstream.region.node import Node
 from crdtstream.runtime import saver as saver_module
 from crdtstream.runtime.blocked_turn import NO_ROOM
 from crdtstream.runtime.metrics.meters import Meters
-from crdtstream.runtime.saver import Saver, on_thread
+from crdtstream.runtime.saver import Saver, WriteRate, on_thread
 from crdtstream.settings.config import Config, Limits
 from crdtstream.storage.checkpoint import MANIFEST, Checkpointer, checkpoint_names
 from crdtstream.storage.disk import DiskFailed, DiskFull, RealDisk
@@ -119,11 +119,11 @@ async def test_beyond_what_blocks_may_take_the_loop_leaves_the_interpreter_to_th
     turns, meanwhile = 0, []
     write = region.checkpointer.write
 
-    def write_slowly(sections: list[Section]) -> None:
+    def write_slowly(sections: list[Section], sums: bool) -> None:
         before = turns
         time.sleep(0.01)
         meanwhile.append(turns - before)
-        write(sections)
+        write(sections, sums)
 
     async def take_turns() -> None:
         nonlocal turns
@@ -143,10 +143,47 @@ async def test_beyond_what_blocks_may_take_the_loop_leaves_the_interpreter_to_th
     region.disk.close()
 
 
+@pytest.mark.parametrize("added_bytes", [saver_module.SUMMED_BYTES_A_S // 2, 3 * saver_module.SUMMED_BYTES_A_S])
+async def test_no_sums_are_worked_out_while_much_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added_bytes: int
+) -> None:
+    wanted = []
+    region = Region(tmp_path, replace(Limits(), checkpoint_log_bytes=0, hot_bytes_max=1 << 30))
+    write = region.checkpointer.write
+
+    def note(sections: list[Section], sums: bool) -> None:
+        wanted.append(sums)
+        write(sections, sums)
+
+    monkeypatch.setattr(region.saver, "_checkpointer", Writing(region.checkpointer, note))
+    while region.log.appended_bytes < added_bytes:
+        region.add()
+    saving = region.node.context.saving
+    number = saving.request()
+    await region.until(lambda: saving.completed(number))
+    assert saving.failure == "" and set(wanted) == {added_bytes < saver_module.SUMMED_BYTES_A_S}
+    region.disk.close()
+
+
+def test_the_rate_of_writes_is_that_of_the_last_seconds(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(saver_module.time, "monotonic", lambda: clock[0])
+    rate, begin = WriteRate(region.log), region.log.appended_bytes
+    region.add(10)
+    added = region.log.appended_bytes - begin
+    assert rate.bytes_a_s() == added
+    for clock[0] in (101.0, 101.5, 102.5):
+        rate.look()
+    assert rate.bytes_a_s() == 0.0
+    region.add(10)
+    clock[0] = 102.75
+    assert 0 < rate.bytes_a_s() < added
+
+
 class Writing:
     """A checkpointer that writes in this way."""
 
-    def __init__(self, checkpointer: Checkpointer, write: Callable[[list[Section]], None]) -> None:
+    def __init__(self, checkpointer: Checkpointer, write: Callable[[list[Section], bool], None]) -> None:
         self._checkpointer = checkpointer
         self.write = write
 
@@ -244,7 +281,7 @@ async def test_a_log_that_fails_ends_the_region(region: Region, monkeypatch: pyt
     monkeypatch.setattr(RealDisk, "sync", lambda _self, name: _raise(name))
     region.node.context.saving.request()
     region.log._last += 0
-    monkeypatch.setattr(Checkpointer, "write", lambda _self, _sections: None)
+    monkeypatch.setattr(Checkpointer, "write", lambda *_, **_named: None)
     with pytest.raises(LogFailed):
         async with asyncio.timeout(DEADLINE_S):
             await region.saver.run()

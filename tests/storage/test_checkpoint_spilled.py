@@ -107,6 +107,26 @@ def test_digests_read_no_spilled_block() -> None:
     assert (reads.at_once, reads.waited) == before
 
 
+def test_while_much_is_written_blocks_have_no_sums_and_a_digest_reads_them() -> None:
+    cluster = Cluster(1, STRICT, limits=SPILLING)
+    region = cluster.machines[1]
+    fill(cluster, 60)
+    capture = region.checkpointer.begin()
+    while not capture.done:
+        capture.step(1)
+        region.checkpointer.write(capture.drain_output(), sums=False)
+    region.checkpointer.commit(1)
+    region.checkpointer.conclude()
+    region.checkpointer.lay()
+    assert spill(region) > 10 and all(block.unsummed() for block in blocks_of(region))
+    spilled, digest = opened(region), run(cluster, "CRDT.DIGEST")
+    assert opened(region) == spilled, "a digest keeps open what it reads"
+    cluster.restart(1)
+    assert all(block.is_spilled() and block.unsummed() for block in blocks_of(region))
+    assert run(cluster, "CRDT.DIGEST") == digest
+    assert all(block.is_spilled() and not block.unsummed() for block in blocks_of(region))
+
+
 def test_all_that_is_sealed_can_be_spilled_after_a_checkpoint() -> None:
     """Also what was too small to pay when it was packed."""
     cluster = Cluster(1, STRICT, limits=SPILLING)
