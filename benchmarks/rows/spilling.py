@@ -4,8 +4,10 @@ memory, and beside Redis.
 All three hold the same entries of 1 KiB, three times as many as the spilling region may keep; its reads of disk are in
 the details. What does not touch cold entries has a line of its own that compares the two regions, which take turns in
 being measured first: it should cost nothing. A region that spills takes a checkpoint whenever half of what it may keep
-is in none, so the other one takes them as often: what they cost is no cost of spilling. Blocks that are read may be in
-the system's cache; lines that end in `-disk` have the system drop them first.
+is in none, so the other one takes them as often: what they cost is no cost of spilling. A checkpoint may end behind the
+load that it began in, so each region is at rest before the next is measured, and the CPU time until then is in the
+details, as a multiple. Blocks that are read may be in the system's cache; lines that end in `-disk` have the system
+drop them first.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ COLD = "cold"
 # Of each entry of 1 KiB, which packed has about 590 bytes.
 HOT_BYTES_EACH = 200
 SPILLED_S = 300.0
+# At rest a server takes less than this part of a core, for so long.
+REST_CPU = 0.05
+REST_S = 0.3
 AS_WITHOUT = Target(AT_LEAST, 0.98)
 READERS = 4
 CONSUMERS = 50
@@ -87,13 +92,15 @@ def await_spilled(region: Region) -> None:
 def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure) -> list[Result]:
     """The region that spills beside Redis, the other one beside Redis, and one beside the other."""
     reads, taken = memory_field(three.spilling, "cold_reads"), [checkpoints(region) for region in three.regions]
-    spilling, plain, redis = (summarize(samples) for samples in samples_in_turns(bench, three, measure))
+    samples, cpu_s = samples_in_turns(bench, three, measure)
+    spilling, plain, redis = (summarize(samples[server]) for server in three.servers)
     details = {
         "cold_reads": float(memory_field(three.spilling, "cold_reads") - reads),
         "cold_reads_waited": float(memory_field(three.spilling, "cold_reads_waited")),
         "spilled_blocks": float(memory_field(three.spilling, "spilled_blocks")),
         "checkpoints": float(checkpoints(three.spilling) - taken[0]),
         "checkpoints_without": float(checkpoints(three.plain) - taken[1]),
+        "cpu_multiple_until_rest": cpu_s[three.spilling] / cpu_s[three.plain],
     }
     multiple = Side(spilling.value / plain.value)
     return [
@@ -103,18 +110,35 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
     ]
 
 
-def samples_in_turns(bench: Bench, three: Three, measure: Measure) -> list[list[Sample]]:
-    """Samples of the three servers. The regions change places each time: of two that are alike the first one was 7 %
-    slower, because the other one packs meanwhile what it was given.
+def samples_in_turns(
+    bench: Bench, three: Three, measure: Measure
+) -> tuple[dict[Server, list[Sample]], dict[Server, float]]:
+    """Samples of the three servers, and the CPU time of each in seconds, with what it did until it was at rest. The
+    regions change places each time: of two that are alike the first one was 7 % slower, because the other one packs
+    meanwhile what it was given.
     """
     spilling, plain, redis = three.servers
     orders = (three.servers, (plain, spilling, redis))
     taken: dict[Server, list[Sample]] = {server: [] for server in three.servers}
+    cpu_s = dict.fromkeys(three.servers, 0.0)
     with bench.profiled():
         for repetition in range(2 * bench.scale.repetitions):
             for server in orders[repetition % 2]:
+                began_s = server.cpu_s()
                 taken[server].append(measure(server, repetition))
-    return [taken[server] for server in three.servers]
+                if not bench.counts:
+                    await_rest(server)
+                cpu_s[server] += server.cpu_s() - began_s
+    return taken, cpu_s
+
+
+def await_rest(server: Server) -> None:
+    def is_at_rest() -> bool:
+        before_s = server.cpu_s()
+        time.sleep(REST_S)
+        return server.cpu_s() - before_s < REST_CPU * REST_S
+
+    until(is_at_rest, f"{server.name} is at rest", SPILLED_S)
 
 
 def checkpoints(region: Region) -> int:

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from crdtstream.core.entries.block import BLOCK_ENTRIES
 from crdtstream.runtime import backups as backups_module
+from crdtstream.runtime import saver as saver_module
 from crdtstream.runtime.backups import target_of
 from crdtstream.settings.config import Limits
 from crdtstream.storage.backup import BackupError, check_files, read_description
-from crdtstream.storage.disk import DiskFailed, RealDisk
+from crdtstream.storage.disk import DiskFailed, OpenFile, RealDisk
+from tests.core.spilled_blocks import SlowFile, spill_all
 from tests.running_region import Running, config_of, running, until
 
 SMALL = Limits(stop_checkpoint_ms_max=0, digest_entries_max=1)
@@ -80,6 +83,26 @@ async def test_a_stop_meanwhile_leaves_no_backup(tmp_path: Path, monkeypatch: py
         await began.wait()
     with pytest.raises(BackupError, match="holds no whole backup"):
         read_description(str(tmp_path / "backups" / "a"))
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+async def test_what_was_spilled_without_its_sum_is_read_beside_the_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    monkeypatch.setattr(saver_module, "SUMMED_BYTES_A_S", -1)
+    monkeypatch.setattr(OpenFile, "at_once", lambda *_: None)
+    async with running(config_of(tmp_path, SMALL, backup_directory=str(tmp_path / "backups"))) as region:
+        await add(region, 5 * 3 * BLOCK_ENTRIES)
+        node = region.loop.node
+        assert spill_all(node.replica.keyspace, SlowFile(), node.open_blocks, sums=False) >= 10
+        if is_damaged:
+            monkeypatch.setattr(OpenFile, "read", lambda _self, _offset, length: bytes(length))
+        wire = await region.connect()
+        answer = await wire.ask("CRDT.BACKUP", "a")
+        assert answer.startswith(b"-ERR the backup failed: damage in" if is_damaged else b"*8")
+        assert node.replica.reads.waited == 0
+        assert node.context.block_reads.read_blocks >= (1 if is_damaged else 10)
+        assert node.replica.keyspace.digests == 0
 
 
 async def test_several_at_once(tmp_path: Path) -> None:
