@@ -53,7 +53,12 @@ class WorkWaiter(Waiter):
 
 def begin(context: Context, client: Client, work: Work) -> Reply:
     """Do the first slice, unless another work comes first, and answer at once if that is all."""
-    done = not comes_behind(context, work) and work.step(context)
+    try:
+        done = not comes_behind(context, work) and work.step(context)
+    except Exception:
+        # Its command fails, or runs again from its start, with a work of its own.
+        work.release()
+        raise
     if not done:
         context.works.append(work)
         return join(context, client, work)

@@ -8,8 +8,8 @@ Where blocks take more memory than is allowed, only a checkpoint lets them be sp
 interpreter too rarely from a loop whose clients never pause. So a slice takes longer then, and the loop stands still
 for as long while its output is written: clients wait, and memory grows no further.
 
-A region that spills has its writer work out sums of entries, so that digests read no spilled block. The loop would wait
-for the interpreter meanwhile, so there are none while the log grows fast: then a digest reads what was written.
+In a region that spills, the thread of the writer also works out the sums of entries, so that digests need not read
+blocks. The loop waits for the interpreter meanwhile, so blocks that are written while the log grows fast get no sums.
 
 A checkpoint is due when a client asks for one, when the log behind the last one is long, or when the disk lacks room
 (storage/disk_room.py). A failed checkpoint is retried after `RETRY_S`, or when a client asks; for lack of room one
@@ -50,7 +50,7 @@ SLICE_UNITS = 16
 RETRY_S = 60.0
 SHORT_RETRY_S = 0.5
 SHORT_RETRY_S_MAX = 10.0
-# Up to this rate, of the log within a second or two, the sums of entries take a hundredth of a core.
+# Up to this rate of the log, over a second or two, the sums of small entries take one or two hundredths of a core.
 SUMMED_BYTES_A_S = 1 << 20
 RATE_S = 1.0
 
@@ -234,11 +234,12 @@ class WriteRate:
         self._bytes, self._s = self._last = log.appended_bytes, time.monotonic()
 
     def look(self) -> None:
-        """To be called more often than once in `RATE_S`; after a pause the rate is that of the pause."""
-        now_s = time.monotonic()
-        if now_s - self._last[1] >= RATE_S:
-            self._bytes, self._s = self._last
-            self._last = self._log.appended_bytes, now_s
+        """To be called more often than once in `RATE_S`; after a pause the rate begins again."""
+        now = self._log.appended_bytes, time.monotonic()
+        passed_s = now[1] - self._last[1]
+        if passed_s >= RATE_S:
+            self._bytes, self._s = self._last if passed_s < 2 * RATE_S else now
+            self._last = now
 
     def bytes_a_s(self) -> float:
         return (self._log.appended_bytes - self._bytes) / max(time.monotonic() - self._s, RATE_S)

@@ -5,8 +5,8 @@ which would take three times as long. A packed form that the block has already i
 block is read from its file and written again, so no block is opened for it.
 
 Blocks of a region that spills are packed even where that does not pay, because only a packed form can be spilled; and
-the sum of their entries is computed here if it is wanted, so that digests read no spilled block. It takes as long as
-half of an XADD, so a region does without while much is written (runtime/saver.py).
+the sum of their entries is computed here if it is wanted, so that digests need not read them. For a small entry this
+takes half as long as its XADD, so a region does without while much is written (runtime/saver.py).
 """
 
 from __future__ import annotations

@@ -59,7 +59,18 @@ def test_a_slice_waits_for_its_block_and_other_clients_do_not(line: str) -> None
     machine.reads_blocks = True
     machine.perform()
     assert machine.pop_reply() == expected
-    assert waited(cluster) == 0 and not node.context.works
+    assert waited(cluster) == 0 and not node.context.works and node.replica.keyspace.digests == 0
+
+
+def test_a_digest_whose_first_slice_runs_again_is_counted_once() -> None:
+    limits = dataclasses.replace(SMALL, digest_entries_max=1_000)
+    plain, cluster = formed(1, limits), formed(1, limits)
+    for each in (plain, cluster):
+        fill(each, 1, "a", "b")
+    expected = say(plain, 1, "CRDT.DIGEST")
+    assert spilled(cluster).data
+    assert say(cluster, 1, "CRDT.DIGEST") == expected
+    assert cluster.node(1).context.block_reads.started > 0 and cluster.node(1).replica.keyspace.digests == 0
 
 
 def test_a_block_that_cannot_be_read_ends_the_command_with_an_error() -> None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from crdtstream.core.entries.packed_block import BlockDamaged
 from crdtstream.core.replica import Replica
 from crdtstream.core.starting_over import LeftBehind, hand_over_groups, hand_over_layer, left_behind
 from crdtstream.core.values.causality import VersionVector, origin_name
@@ -224,12 +225,13 @@ class StartOver:
         try:
             # Screened against an empty replica: it replaces what is here, so a fork with it is no reason to reject it.
             screen_state(state, Replica(0))
-        except CodecError as error:
+            left = self._left_behind(state)
+        except (BlockDamaged, CodecError) as error:
             self._give_up(str(error))
             return
         self._turn.cut()
         position = self._turn.add(codec.STARTED_OVER, codec.encode_number(transfer))
-        self._replace_state(position, state, 0)
+        self._replace_state(position, state, left, 0)
         for origin in state.founders:
             self._birth.found(origin, self._turn)
         gone = self._birth.origin
@@ -241,12 +243,15 @@ class StartOver:
         self._report(gone, entries)
         self._end(f"origin {origin_name(gone)} has ended, its region started over as {origin_name(self._birth.origin)}")
 
-    def _replace_state(self, position: int, state: TransferReader, replayed: int) -> None:
-        """Replace this region's state; `replayed` is that log position while the log is replayed, else 0."""
-        groups = self._left.groups
-        own = [self._birth.origin, *self._birth.lineage]
-        self._left = left_behind(self._replica, state, own)
-        self._left.groups = groups + self._left.groups
+    def _left_behind(self, state: TransferReader) -> LeftBehind:
+        return left_behind(self._replica, state, [self._birth.origin, *self._birth.lineage])
+
+    def _replace_state(self, position: int, state: TransferReader, left: LeftBehind, replayed: int) -> None:
+        """Replace this region's state, which leaves this behind; `replayed` is that log position while the log is
+        replayed, else 0.
+        """
+        left.groups = self._left.groups + left.groups
+        self._left = left
         self._replica.replace(state, replayed)
         self._exchange.begin_again(position + 1)
         self.count += 1
@@ -282,7 +287,7 @@ class StartOver:
         staging = self._exchange.fetching.staging
         if staging is None or staging.transfer != transfer or not staging.is_done():
             raise CodecError("a record replaces the state with one that was not staged")
-        self._replace_state(position, staging.state, position)
+        self._replace_state(position, staging.state, self._left_behind(staging.state), position)
         self._exchange.fetching.staging = None
 
     def replay_handed_over(self, payload: bytes) -> None:
