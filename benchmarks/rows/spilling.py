@@ -6,8 +6,8 @@ the details. What does not touch cold entries has a line of its own that compare
 being measured first: it should cost nothing. A region that spills takes a checkpoint whenever half of what it may keep
 is in none, so the other one takes them as often: what they cost is no cost of spilling. A checkpoint may end behind the
 load that it began in, so each region is at rest before the next is measured, and the CPU time until then is in the
-details, as a multiple. Blocks that are read may be in the system's cache; lines that end in `-disk` have the system
-drop them first.
+details, as a multiple. Load and servers have cores of their own: where the scheduler put both on one, a region waited
+for it. Blocks that are read may be in the system's cache; lines that end in `-disk` have the system drop them first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks.bench import Bench, memory_field
@@ -121,7 +122,7 @@ def samples_in_turns(
     orders = (three.servers, (plain, spilling, redis))
     taken: dict[Server, list[Sample]] = {server: [] for server in three.servers}
     cpu_s = dict.fromkeys(three.servers, 0.0)
-    with bench.profiled():
+    with bench.profiled(), cores_of_their_own(three.servers):
         for repetition in range(2 * bench.scale.repetitions):
             for server in orders[repetition % 2]:
                 began_s = server.cpu_s()
@@ -130,6 +131,22 @@ def samples_in_turns(
                     await_rest(server)
                 cpu_s[server] += server.cpu_s() - began_s
     return taken, cpu_s
+
+
+@contextmanager
+def cores_of_their_own(servers: Sequence[Server]) -> Iterator[None]:
+    """Keep the main threads of servers on one core, and what this process starts on the others."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        yield
+        return
+    for server in servers:
+        os.sched_setaffinity(server.pid, cores[:1])
+    os.sched_setaffinity(0, cores[1:])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
 
 
 def await_rest(server: Server) -> None:
