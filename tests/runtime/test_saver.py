@@ -167,7 +167,7 @@ async def test_no_sums_are_worked_out_while_much_is_written(
 
 def test_the_rate_of_writes_is_that_of_the_last_seconds(region: Region, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(saver_module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     rate, begin = WriteRate(region.log), region.log.appended_bytes
     region.add(10)
     added = region.log.appended_bytes - begin
