@@ -13,7 +13,7 @@ import redis.asyncio
 
 from crdtstream.processes.ports import HOST
 from crdtstream.processes.sharded import ShardedRegion
-from tests.admin.sharded import two_regions
+from tests.sharded_regions import two_regions
 
 PATIENCE_MS = 20_000
 # Their hash slots are 3300, of shard 0, and 15495, of shard 1.

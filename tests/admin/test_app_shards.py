@@ -11,7 +11,8 @@ from crdtstream.admin.comparison import AGREE, DIFFER, UNREACHABLE
 from crdtstream.admin.standing import FAILING, HEALTHY
 from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import until
-from tests.admin.sharded import SHARDS, admin, admin_json, await_linked, stop_shard, two_regions
+from tests.admin.sharded import admin, admin_json
+from tests.sharded_regions import SHARDS, await_linked, stop_shard, two_regions
 
 Two = tuple[ShardedRegion, ShardedRegion]
 # Keys of shard 0 and of shard 1.

@@ -17,7 +17,8 @@ import pytest
 from crdtstream.processes.clients import pairs
 from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import DEADLINE_S, until
-from tests.admin.sharded import SHARDS, admin, admin_json, await_linked, await_unlinked, stop_shard, two_regions
+from tests.admin.sharded import admin, admin_json
+from tests.sharded_regions import SHARDS, await_linked, await_unlinked, stop_shard, two_regions
 
 KEYS = {0: "b", 1: "a"}
 

@@ -22,7 +22,7 @@ from crdtstream.client import (
 )
 from crdtstream.client.failover import asking
 from crdtstream.processes.sharded import ShardedRegion
-from tests.admin.sharded import two_regions
+from tests.sharded_regions import two_regions
 
 # Their hash slots are 3300, of shard 0, and 15495, of shard 1.
 KEYS = ("b", "a")

@@ -12,8 +12,8 @@ import pytest
 
 from crdtstream.processes.sharded import ShardedRegion
 from crdtstream.processes.waiting import until
-from tests.admin.sharded import await_linked, stop_shard, two_regions
 from tests.dashboard.browser import DESK, Looker, chromium, dashboard, looking_at, need_browser
+from tests.sharded_regions import await_linked, stop_shard, two_regions
 
 need_browser()
 
