@@ -36,7 +36,7 @@ class SessionTokens:
                     break
                 lost = lost or reply
         if missing and not go_on_behind:
-            raise Behind(address, f"has not received in {wait_ms} ms what this session has seen")
+            raise Behind(address, f"has not received in {wait_ms} ms what the session has seen")
         yield from self.renew(client, missing)
         return lost
 

@@ -15,8 +15,8 @@ input: keys in the order of their places (core/values/key_order.py), all else so
 have no sum yet: nearly all of the work, and valid at any moment, since blocks keep their sums. Then it fixes the moment
 by copying the vector, and goes through the keys; a key that is about to change before its turn is digested right then.
 So the digest belongs to one vector however much is written meanwhile, and takes as many steps as there are keys. The
-largest single step is one key whose blocks are all summed: a microsecond for each block. So meanwhile no
-block may be spilled without its sum (core/spill_walk.py).
+largest single step is one key whose blocks are all summed: a microsecond for each block. So meanwhile no block may be
+spilled without its sum (core/spill_walk.py).
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def session_of(command: str, master: str) -> SparkSession:
 
 @contextmanager
 def monitored(spark: SparkSession, options: Mapping[str, str], port: int) -> Iterator[None]:
-    """Serve the figures of the only query of this session, if a port is given."""
+    """Serve the figures of the only query of the Spark session, if a port is given."""
     from crdtstream.spark.monitor import QueryMonitor
 
     if not port:
