@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
+from crdtstream.core.block_walk import KEY_COST
 from crdtstream.core.digest import Digesting, digest_replica
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position
 from crdtstream.core.entries.packed_block import BlockDamaged, OpenBlockCache
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.replica import Replica
-from crdtstream.core.spill_walk import PENDING_BYTES, SpillWalk
+from crdtstream.core.spill_walk import PENDING_BYTES, RUN_BLOCKS, SHORT_WALKS_MAX, SpillWalk
 from tests.core.spilled_blocks import SlowFile
 
 BLOCKS = 8
@@ -170,3 +171,65 @@ def test_pending_entries_are_counted_beside_blocks() -> None:
     region.spill(1 << 40)
     assert region.walk.bound.pending == 3 * PENDING_BYTES
     assert region.walk.unspillable_bytes() == region.walk.hot_bytes() > before
+
+
+def long_tree() -> Region:
+    """A tree with a hundred blocks, nearly all of which are spilled."""
+    region = Region()
+    region.add(100)
+    region.spill(0)
+    region.save()
+    region.spill(0)
+    return region
+
+
+def test_a_short_walk_passes_over_what_is_spilled() -> None:
+    region = long_tree()
+    blocks = region.tree.block_count()
+    spilled_bytes = region.walk.spilled_bytes
+    region.add(5)
+    region.save()
+    walk = region.walk
+    walk.grown_bytes += 5 * 48_000
+    assert sum(region.spill(0)) == blocks + 3
+    assert walk.spilled_blocks == blocks + 3 and walk.spilled_bytes > spilled_bytes
+    assert walk.walked_bytes == walk.bound.last == region.tree.tail.held_bytes()
+    # The cost of a walk is a visit each.
+    walk.begin(0)
+    assert not walk.go_on(RUN_BLOCKS + 2 * KEY_COST)
+
+
+def test_a_walk_after_short_ones_looks_at_all_blocks() -> None:
+    region = long_tree()
+    blocks = region.tree.block_count()
+    region.tree.remove_counters(1, 40)
+    assert region.spill(0) and region.walk.spilled_blocks == blocks - 1
+    for _ in range(SHORT_WALKS_MAX):
+        region.spill(0)
+    assert region.walk.spilled_blocks == region.tree.block_count() - 1 < blocks - 1
+
+
+def test_what_removals_make_of_spilled_blocks_counts_and_is_spilled_again() -> None:
+    region = long_tree()
+    walk, before = region.walk, region.walk.hot_bytes()
+    for counter in range(3, 253, 5):
+        region.tree.remove_counters(counter, counter)
+    hot = [block for block in region.tree.blocks()[0] if not block.is_spilled()]
+    held_bytes = sum(block.held_bytes() for block in hot)
+    assert len(hot) == 51 and walk.hot_bytes() - before == pytest.approx(held_bytes - before, rel=0.01)
+    region.spill(0)
+    assert walk.hot_bytes() == walk.walked_bytes == held_bytes
+    assert walk.bound.unsaved == held_bytes - walk.bound.last
+    region.save()
+    region.spill(0)
+    assert walk.hot_bytes() == walk.bound.last
+
+
+def test_a_first_block_that_is_trimmed_again_and_again_does_not_count_again() -> None:
+    region = long_tree()
+    walk = region.walk
+    for counter in range(2, 202):
+        region.tree.remove_through(counter)
+    first = region.tree.blocks()[0][0].held_bytes()
+    assert 0 < region.walk.rewritten_bytes() < 2 * first
+    assert walk.hot_bytes() < 4 * first

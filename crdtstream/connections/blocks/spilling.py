@@ -38,6 +38,7 @@ class Spilling:
         "_asked_bytes",
         "_began_ms",
         "_keyspace",
+        "_running",
         "_saved",
         "_saving",
         "_settings",
@@ -55,8 +56,9 @@ class Spilling:
         self._keyspace = keyspace
         self._began_ms = 0
         self._appended_bytes = 0
-        # What the log had when a checkpoint was requested last.
+        # What had changed when a checkpoint was requested, or began, last; and the number of the one that runs.
         self._asked_bytes = 0
+        self._running = 0
         # How many checkpoints had ended when the last walk began.
         self._saved = -1
 
@@ -80,6 +82,7 @@ class Spilling:
         walk, target_bytes = self.walk, self.target_bytes()
         walk.grown_bytes += appended_bytes - self._appended_bytes
         self._appended_bytes = appended_bytes
+        self._note_checkpoint()
         if not target_bytes:
             return False
         if not walk.walking:
@@ -101,13 +104,22 @@ class Spilling:
         # The first walk did not know how much there is.
         news = walk.walks == 1 or self._saved != self._saving.ended
         reads_ended = walk.read_on and abs(self._keyspace.now_ms - self._began_ms) >= READ_ON_MS
-        return news or reads_ended or walk.grown_bytes >= target_bytes // SPARE_PARTS
+        return news or reads_ended or walk.changed_bytes() >= target_bytes // SPARE_PARTS
 
     def _ask(self, target_bytes: int) -> None:
         """Request a checkpoint if much is in none."""
         saving, step_bytes = self._saving, target_bytes // UNSAVED_PARTS
-        unsaved_bytes = self.walk.unspillable_bytes()
-        written_bytes = self._appended_bytes - self._asked_bytes
-        if unsaved_bytes > step_bytes <= written_bytes and not saving.requested and not saving.running:
-            self._asked_bytes = self._appended_bytes
+        is_much = self.walk.unspillable_bytes() > step_bytes <= self._changed_bytes() - self._asked_bytes
+        if is_much and not saving.requested and not saving.running:
+            self._asked_bytes = self._changed_bytes()
             saving.request()
+
+    def _changed_bytes(self) -> int:
+        """What was written since the start, and what removals made of spilled blocks."""
+        return self._appended_bytes + self.walk.rewritten_bytes()
+
+    def _note_checkpoint(self) -> None:
+        """One that runs will have what was written before, whatever it is for."""
+        saving = self._saving
+        if saving.running and self._running != saving.ended + 1:
+            self._running, self._asked_bytes = saving.ended + 1, self._changed_bytes()

@@ -53,6 +53,18 @@ def surely_ends_by(block: Block, counter: int) -> bool:
     return not block.lists_counters() and block.counter_at(block.count - 1) <= counter
 
 
+def note_change(near: list[Block], count: int, fresh: list[Block]) -> None:
+    """Note how much more memory `fresh` takes than the first `count` of these blocks, if one of these is spilled. The
+    block behind is one of them, because a first block in memory is dropped before the next one takes its place.
+    """
+    for block in near:
+        if is_cold(block) and block.packed_form is not None:
+            before_bytes = sum([one.held_bytes() for one in near[:count] if not is_cold(one)])
+            more_bytes = sum([one.held_bytes() for one in fresh]) - before_bytes
+            block.packed_form.open_blocks.rewritten_bytes += more_bytes
+            break
+
+
 def hot_copy(block: Block, low: int) -> Block:
     """The entries of a spilled block from `low` on, in memory."""
     return block.joined([(low, block.count)])
@@ -280,6 +292,7 @@ class BlockList(Extent):
 
     def _put(self, first: int, end: int, fresh: list[Block]) -> None:
         """Replace the blocks [first, end) by `fresh`."""
+        note_change(self._blocks[first : end + 1], end - first, fresh)
         self._blocks[first:end] = fresh
         self._low_ids[first:end] = [block.id_at(0) for block in fresh]
         self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
@@ -353,6 +366,21 @@ class BlockList(Extent):
             high = low - 1
             at -= 1
         return found
+
+    def spilled_before(self, run: int) -> int:
+        """The number of a block behind so many spilled ones in a row, and before most that are not; 0 if there is none.
+        As many blocks are looked at as a search by doubling the distance from the last one needs.
+        """
+        distance = 1
+        while distance + run <= len(self._blocks):
+            end = len(self._blocks) - distance
+            for block in self._blocks[end - run : end]:
+                if not block.is_spilled():
+                    break
+            else:
+                return end
+            distance *= 2
+        return 0
 
     def check_spilled(self) -> None:
         assert not is_cold(self.tail), "the last block is spilled"

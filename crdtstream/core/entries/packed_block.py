@@ -329,7 +329,7 @@ def worth(packed: bytes, payload: bytes) -> bytes:
 class OpenBlockCache:
     """The open blocks of a region that have a packed form, oldest first, and the size of each."""
 
-    __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened", "reads")
+    __slots__ = ("_open", "codec", "open_bytes", "open_bytes_max", "opened", "reads", "rewritten_bytes")
 
     def __init__(self, open_bytes_max: int) -> None:
         self.codec = Codec()
@@ -338,6 +338,8 @@ class OpenBlockCache:
         self.open_bytes = 0
         # How often a packed block was opened.
         self.opened = 0
+        # How much more memory blocks take, in all, than those that they replaced among spilled ones, for removals.
+        self.rewritten_bytes = 0
         self._open: deque[tuple[Content, int]] = deque()
 
     def add(self, block: Content, byte_count: int) -> None:

@@ -95,3 +95,36 @@ def test_a_region_without_memory_spills_more() -> None:
     assert spiller.spilling.target_bytes() == 1 << 20
     spiller.standing.memory_short = True
     assert spiller.spilling.target_bytes() == 1 << 19
+
+
+def test_removals_from_spilled_blocks_ask_for_a_checkpoint() -> None:
+    """Each replaces a block of the disk by one in memory, and the log has a few bytes of that."""
+    spiller = Spiller(100_000)
+    spiller.region.add(30)
+    spiller.region.save()
+    spiller.write(1_500_000)
+    assert spiller.count() == 30
+    spiller.saving.begin()
+    spiller.saving.end(1, "")
+    spiller.write(0)
+    for counter in range(3, 53, 5):
+        spiller.region.tree.remove_counters(counter, counter)
+    spiller.write(10)
+    assert spiller.saving.requested
+    hot = spiller.count()
+    spiller.save()
+    spiller.write(0)
+    assert spiller.count() > hot and spiller.spilling.walk.hot_bytes() <= 100_000
+
+
+def test_a_checkpoint_for_another_reason_counts() -> None:
+    spiller = Spiller(10_000)
+    spiller.write(1)
+    spiller.write(4_000)
+    spiller.saving.begin()
+    spiller.write(0)
+    spiller.saving.end(1, "")
+    spiller.write(4_999)
+    assert not spiller.saving.requested
+    spiller.write(2_500)
+    assert spiller.saving.requested
