@@ -29,7 +29,7 @@ from crdtstream.connections.context import CommandError, Context
 from crdtstream.core.effects import CounterRange, Key
 from crdtstream.core.entries.block import demand_blocks
 from crdtstream.core.entries.covering_intervals import covering_intervals
-from crdtstream.core.foreseeing import foresee_dropped, foresee_runs
+from crdtstream.core.foreseeing import acknowledge_together, foresee_dropped
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.properties import NO_LIMIT
 from crdtstream.core.keyspace import DATABASES
@@ -42,17 +42,19 @@ Foresight = Callable[[Context, Client, list[bytes]], None]
 
 
 def foresee(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
-    """Have the blocks read that this write needs, if it would not ask for them before its first effect."""
+    """Have the blocks read that this write needs, unless it asks for them itself before its first effect."""
+    if command.name not in ASKED_THEN:
+        foresee_effects(context, client, command, argv)
+
+
+def foresee_effects(context: Context, client: Client, command: Command, argv: list[bytes]) -> None:
+    """The same for any write, also in a transaction, where none may ask once it runs."""
     look(FORESIGHTS.get(command.name), context, client, argv)
     if context.replica.changed.dirty and may_have_effects(context, client, command, argv):
         look(ASKED_THEN.get(command.name), context, client, argv)
         # The first effect on a key is what its groups acknowledge, for which blocks may be missing, too.
         dirty = dict.fromkeys([key for key, _ in context.replica.changed.dirty])
-        keys = [key for key in dirty if key[1] in argv or command.name in OF_READERS]
-        for key in keys if len(keys) > 1 else ():
-            foresee_runs(context.replica, key)
-        for key in keys:
-            context.replica.acknowledge_key(key)
+        acknowledge_together(context.replica, [key for key in dirty if key[1] in argv or command.name in OF_READERS])
 
 
 def look(foresight: Foresight | None, context: Context, client: Client, argv: list[bytes]) -> None:
@@ -88,7 +90,7 @@ def foresee_all(context: Context, client: Client, requests: list[tuple[Command, 
                 runs_behind(context, client, argv)
             name_ids(context, client, command, argv)
             look(ASKED_THEN.get(command.name), context, client, argv)
-            foresee(context, client, command, argv)
+            foresee_effects(context, client, command, argv)
         elif command.name == "dump":
             copying(context, client, argv)
         elif command.group == "stream" and command.function is not None:

@@ -23,6 +23,7 @@ from crdtstream.connections.command import Command, keys_after
 from crdtstream.connections.context import CommandError, Context, Reply, Waiter, shown
 from crdtstream.connections.parking import NO_DEADLINE
 from crdtstream.core.effects import Key
+from crdtstream.core.foreseeing import acknowledge_together
 from crdtstream.core.groups.delivery import Delivery
 from crdtstream.core.groups.group import Group
 from crdtstream.core.groups.pending import PendingRow
@@ -59,9 +60,8 @@ class GroupReader(Waiter):
 
     def read(self, context: Context, found: list[tuple[Stream, Group]]) -> bytes | None:
         """Read from these streams, one for each key; the reply, or None if there was nothing."""
-        if context.replica.reads.may_wait and not self.notes_last():
-            for (stream, group), after in zip(found, self.after, strict=True):
-                demand_read(context, stream, group, after, self.options, 1)
+        if context.replica.reads.may_wait:
+            self.demand(context, found)
         # First the header, once the number of streams is known.
         parts = [b""]
         streams = 0
@@ -87,6 +87,16 @@ class GroupReader(Waiter):
             attend(context, key, self.options.group, self.options.consumer)
         parts[0] = streams_header(streams, self.client.protocol)
         return b"".join(parts)
+
+    def demand(self, context: Context, found: list[tuple[Stream, Group]]) -> None:
+        """Have the blocks read that this needs before its first effect."""
+        makes_letters = any([group.rules.deliveries_max != NO_LIMIT for _, group in found])
+        if makes_letters or not self.notes_last():
+            for (stream, group), after in zip(found, self.after, strict=True):
+                demand_read(context, stream, group, after, self.options, 1)
+        if makes_letters and context.replica.changed.dirty:
+            # The stream of dead letters may have runs to prepare first, and only its group knows which stream that is.
+            acknowledge_together(context.replica, [*dict.fromkeys([key for key, _ in context.replica.changed.dirty])])
 
     def notes_last(self) -> bool:
         """True for new entries of one stream: all are read before anything is noted."""

@@ -139,6 +139,14 @@ def exact_runs_without(tree: EntryTree, delivered: IntervalSet, group: Group, go
     return exact_runs(tree, delivered, acknowledged, group.acked.get(tree.origin), pending, gone)
 
 
+def acknowledge_together(replica: Replica, keys: list[Key]) -> None:
+    """Prepare the new runs of these keys, once the blocks of all of them are read."""
+    for key in keys if len(keys) > 1 else ():
+        foresee_runs(replica, key)
+    for key in keys:
+        replica.acknowledge_key(key)
+
+
 def foresee_runs(replica: Replica, key: Key) -> None:
     """Have the blocks read for the runs that are prepared before any other effect on this key."""
     if replica.reads.may_wait:
