@@ -37,6 +37,7 @@ class Scale:
     longest_entries: int
     cold_entries: int
     cold_reads: int
+    short_rounds: int
     lag_s: float
     stall_s: float
     scan_s: float
@@ -84,6 +85,7 @@ def scale_of(factor: float, repetitions: int = 1) -> Scale:
         longest_entries=count(10_000_000, 1_000),
         cold_entries=count(500_000, 10_000),
         cold_reads=count(10_000, 200),
+        short_rounds=count(300, 4),
         lag_s=seconds(20.0, 0.5),
         stall_s=seconds(10.0, 0.5),
         scan_s=seconds(10.0, 0.5),

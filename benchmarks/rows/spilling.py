@@ -2,12 +2,12 @@
 memory, and beside Redis.
 
 All three hold the same entries of 1 KiB, three times as many as the spilling region may keep; its reads of disk are in
-the details. What does not touch cold entries has a line of its own that compares the two regions, which take turns in
-being measured first: it should cost nothing. A region that spills takes a checkpoint whenever half of what it may keep
-is in none, so the other one takes them as often: what they cost is no cost of spilling. A checkpoint may end behind the
-load that it began in, so each region is at rest before the next is measured, and the CPU time until then is in the
-details, as a multiple. Load and servers have cores of their own: where the scheduler put both on one, a region waited
-for it. Blocks that are read may be in the system's cache; lines that end in `-disk` have the system drop them first.
+the details. What does not touch cold entries has a line of its own that compares the two regions, by turns in short
+rounds: it should cost nothing. Both take a checkpoint after as much log, somewhat before the one that spills would ask
+for it: what checkpoints cost is no cost of spilling. One may end behind the load that it began in, so each server is at
+rest before the next is measured, and the CPU time until then is in the details, as a multiple. Load and servers have
+cores of their own: where the scheduler put both on one, a region waited for it. Blocks that are read may be in the
+system's cache; lines that end in `-disk` have the system drop them first.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from dataclasses import dataclass
 
 from benchmarks.bench import Bench, memory_field
 from benchmarks.load import loads
-from benchmarks.load.loads import Deliveries, Exchanges, drive
+from benchmarks.load.alternating import ShortLoad, alternated
+from benchmarks.load.loads import Deliveries, Exchanges, Load, drive
 from benchmarks.load.repeated import entries_in
 from benchmarks.load.wire import Connection
 from benchmarks.report.figures import AT_LEAST, Result, Sample, Side, Target, percentile, summarize
 from benchmarks.rows.loop_stalls import waits_of
 from benchmarks.rows.xread_tails import READ_COUNT, STREAM_ENTRIES, STREAMS, TAILS_LINES, tails_request
 from benchmarks.servers import BenchmarkError, Region, Server
-from crdtstream.connections.blocks.spilling import UNSAVED_PARTS
 from crdtstream.processes.waiting import until
 
 COLD = "cold"
 # Of each entry of 1 KiB, which packed has about 590 bytes.
 HOT_BYTES_EACH = 200
+# Of what it may keep: a region that spills asks for a checkpoint once half of that is in none.
+LOG_PART = 0.375
 SPILLED_S = 300.0
 # At rest a server takes less than this part of a core, for so long.
 REST_CPU = 0.05
@@ -41,6 +43,10 @@ REST_S = 0.3
 AS_WITHOUT = Target(AT_LEAST, 0.98)
 READERS = 4
 CONSUMERS = 50
+# What each client does in a short round: some hundredths of a second in all.
+SHORT_PIPELINES = 12
+SHORT_TAILS = 15
+SHORT_DELIVERIES = 20
 PAGE = 10
 SCANNED_PAGE = 1_000
 GROUP = "readers"
@@ -68,8 +74,10 @@ class Three:
 
 def begun(bench: Bench) -> Three:
     entries = bench.scale.cold_entries
-    spilling = bench.region(hot_bytes_max=HOT_BYTES_EACH * entries)
-    plain = bench.region(number=2, checkpoint_log_bytes=spilling.hot_bytes_max // UNSAVED_PARTS)
+    hot_bytes_max = HOT_BYTES_EACH * entries
+    log_bytes = round(LOG_PART * hot_bytes_max)
+    spilling = bench.region(hot_bytes_max=hot_bytes_max, checkpoint_log_bytes=log_bytes)
+    plain = bench.region(number=2, checkpoint_log_bytes=log_bytes)
     three = Three(spilling, plain, bench.redis())
     for server in three.servers:
         drive(server, entries_in(server.port, [COLD], entries, "1-KiB"))
@@ -90,10 +98,12 @@ def await_spilled(region: Region) -> None:
 # What touches no cold entry
 
 
-def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure) -> list[Result]:
+def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure, short: ShortLoad) -> list[Result]:
     """The region that spills beside Redis, the other one beside Redis, and one beside the other."""
     reads, taken = memory_field(three.spilling, "cold_reads"), [checkpoints(region) for region in three.regions]
-    samples, cpu_s = samples_in_turns(bench, three, measure)
+    with cores_of_their_own(three.servers):
+        samples, cpu_s = samples_in_turns(bench, three, measure)
+        multiple = alternated(three.spilling, three.plain, short, bench.scale.short_rounds)
     spilling, plain, redis = (summarize(samples[server]) for server in three.servers)
     details = {
         "cold_reads": float(memory_field(three.spilling, "cold_reads") - reads),
@@ -103,11 +113,19 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
         "checkpoints_without": float(checkpoints(three.plain) - taken[1]),
         "cpu_multiple_until_rest": cpu_s[three.spilling] / cpu_s[three.plain],
     }
-    multiple = Side(spilling.value / plain.value)
+    pairs = {"pairs": float(bench.scale.short_rounds), "error": multiple.error, "cpu_multiple": multiple.cpu}
     return [
         Result(name, f"{title}, with blocks on disk", "op/s", spilling, redis, None, details),
         Result(f"{name}-without", f"{title}, all in memory", "op/s", plain, redis),
-        Result(f"{name}-multiple", f"{title}, with blocks on disk as a multiple", "x", multiple, None, AS_WITHOUT),
+        Result(
+            f"{name}-multiple",
+            f"{title}, with blocks on disk as a multiple",
+            "x",
+            Side(multiple.rate),
+            None,
+            AS_WITHOUT,
+            pairs,
+        ),
     ]
 
 
@@ -122,7 +140,7 @@ def samples_in_turns(
     orders = (three.servers, (plain, spilling, redis))
     taken: dict[Server, list[Sample]] = {server: [] for server in three.servers}
     cpu_s = dict.fromkeys(three.servers, 0.0)
-    with bench.profiled(), cores_of_their_own(three.servers):
+    with bench.profiled():
         for repetition in range(2 * bench.scale.repetitions):
             for server in orders[repetition % 2]:
                 began_s = server.cpu_s()
@@ -168,7 +186,10 @@ def spilling_xadd(bench: Bench, name: str, depth: int) -> list[Result]:
     def append(server: Server, repetition: int) -> Sample:
         return loads.append(server, f"stream:{repetition}", bench.scale.appends[depth], depth)
 
-    return compared(bench, name, f"XADD, pipeline {depth}", three, append)
+    def short(server: Server, _pair: int) -> Load:
+        return loads.own_appends(server, "short", SHORT_PIPELINES * loads.CONNECTIONS * depth, depth)
+
+    return compared(bench, name, f"XADD, pipeline {depth}", three, append, short)
 
 
 def spilling_tails(bench: Bench, name: str) -> list[Result]:
@@ -176,12 +197,17 @@ def spilling_tails(bench: Bench, name: str) -> list[Result]:
     keys = [f"stream:{number}" for number in range(STREAMS)]
     requests = {server.port: tails_of(server, keys) for server in three.servers}
 
-    def read(server: Server, _repetition: int) -> Sample:
-        each = max(1, bench.scale.tail_reads // READERS)
+    def reads(server: Server, each: int) -> Load:
         scripts = [[(requests[server.port], TAILS_LINES)] * each] * READERS
-        return drive(server, Exchanges(server.port, scripts, each * READERS, by_lines=True))
+        return Exchanges(server.port, scripts, each * READERS, by_lines=True)
 
-    return compared(bench, name, f"XREAD COUNT {READ_COUNT}, tail of {STREAMS} streams", three, read)
+    def read(server: Server, _repetition: int) -> Sample:
+        return drive(server, reads(server, max(1, bench.scale.tail_reads // READERS)))
+
+    def short(server: Server, _pair: int) -> Load:
+        return reads(server, SHORT_TAILS)
+
+    return compared(bench, name, f"XREAD COUNT {READ_COUNT}, tail of {STREAMS} streams", three, read, short)
 
 
 def tails_of(server: Server, keys: list[str]) -> bytes:
@@ -193,14 +219,22 @@ def spilling_consumers(bench: Bench, name: str) -> list[Result]:
     three = begun(bench)
     each = max(1, bench.scale.consumed_entries // CONSUMERS)
 
-    def consume(server: Server, repetition: int) -> Sample:
-        key = f"stream:{repetition}"
+    def filled(server: Server, key: str, each: int) -> Load:
         load = Deliveries(server.port, key, GROUP, CONSUMERS, each)
         drive(server, loads.Appends([server.port], [key], load.total))
-        server.ask("XGROUP", "CREATE", key, GROUP, 0)
+        return load
+
+    def consume(server: Server, repetition: int) -> Sample:
+        load = filled(server, f"stream:{repetition}", each)
+        server.ask("XGROUP", "CREATE", f"stream:{repetition}", GROUP, 0)
         return drive(server, load)
 
-    return compared(bench, name, f"XREADGROUP COUNT 1 + XACK, {CONSUMERS} consumers", three, consume)
+    def short(server: Server, pair: int) -> Load:
+        if pair == 0:
+            server.ask("XGROUP", "CREATE", "short", GROUP, 0, "MKSTREAM")
+        return filled(server, "short", SHORT_DELIVERIES)
+
+    return compared(bench, name, f"XREADGROUP COUNT 1 + XACK, {CONSUMERS} consumers", three, consume, short)
 
 
 # What reads cold entries
