@@ -1,8 +1,9 @@
 """Short loads on two servers by turns, from this process: how fast one is as a multiple of the other.
 
 A machine that others use is fast for some seconds and slow for others. So one round lasts some hundredths of a second,
-two that follow each other are compared, and the median of many such pairs counts. What happens in few rounds, as a
-checkpoint, hardly shows in it.
+and rounds that follow each other are compared: one server, the other, the other, and the one again, because it may
+matter which comes first. The median of many such comparisons counts. What happens in few rounds, or between them, as a
+checkpoint, hardly shows in it; it shows in the CPU time of all rounds until both servers are at rest.
 """
 
 from __future__ import annotations
@@ -21,41 +22,48 @@ from benchmarks.servers import Server
 MEDIAN_ERROR = 1.2533
 QUARTILES_APART = 1.349
 
-# From a server and the number of the pair, a load that was prepared for.
+# From a server and the number of its round, a load that was prepared for.
 ShortLoad = Callable[[Server, int], Load]
 
 
 @dataclass(frozen=True, slots=True)
 class Multiple:
-    """One server as a multiple of another: of its rate, with the standard error, and of its CPU time."""
+    """One server as a multiple of another: of its rate, with the standard error, and of its CPU time until at rest."""
 
     rate: float
     error: float
     cpu: float
 
 
-def alternated(one: Server, other: Server, load_of: ShortLoad, pairs: int) -> Multiple:
-    """Compare so many pairs, at least two; the servers change places in each."""
-    rates, cpus = [], []
-    for number in range(pairs):
-        servers = (one, other) if number % 2 == 0 else (other, one)
-        taken = {server: short_round(server, load_of(server, number)) for server in servers}
-        rates.append(taken[other][0] / taken[one][0])
-        cpus.append(taken[one][1] / taken[other][1])
+def alternated(
+    one: Server, other: Server, load_of: ShortLoad, comparisons: int, await_rest: Callable[[Server], None]
+) -> Multiple:
+    """Make so many comparisons, at least two, of two rounds of each server."""
+    began_s = {server: server.cpu_s() for server in (one, other)}
+    rates = []
+    for number in range(comparisons):
+        taken_s = dict.fromkeys((one, other), 0.0)
+        for at, server in enumerate((one, other, other, one)):
+            taken_s[server] += short_round(load_of(server, 2 * number + at // 2))
+        rates.append(taken_s[other] / taken_s[one])
+    cpu_s = {}
+    for server in (one, other):
+        await_rest(server)
+        cpu_s[server] = server.cpu_s() - began_s[server]
     low, _, high = quantiles(rates, n=4)
     error = (high - low) / QUARTILES_APART * MEDIAN_ERROR / len(rates) ** 0.5
-    return Multiple(median(rates), error, median(cpus))
+    return Multiple(median(rates), error, cpu_s[one] / cpu_s[other])
 
 
-def short_round(server: Server, load: Load) -> tuple[float, float]:
-    """Seconds that a load takes, and the server's CPU time."""
+def short_round(load: Load) -> float:
+    """Seconds that a load takes."""
     talkers = talkers_of(load)
     try:
         for talker in talkers:
             greet(talker)
-        began_s, began_cpu_s = time.perf_counter(), server.cpu_s()
+        began_s = time.perf_counter()
         run(talkers, load.by_lines if isinstance(load, Exchanges) else True, 0.0)
-        return time.perf_counter() - began_s, server.cpu_s() - began_cpu_s
+        return time.perf_counter() - began_s
     finally:
         for talker in talkers:
             talker.socket.close()

@@ -4,10 +4,10 @@ memory, and beside Redis.
 All three hold the same entries of 1 KiB, three times as many as the spilling region may keep; its reads of disk are in
 the details. What does not touch cold entries has a line of its own that compares the two regions, by turns in short
 rounds: it should cost nothing. Both take a checkpoint after as much log, somewhat before the one that spills would ask
-for it: what checkpoints cost is no cost of spilling. One may end behind the load that it began in, so each server is at
-rest before the next is measured, and the CPU time until then is in the details, as a multiple. Load and servers have
-cores of their own: where the scheduler put both on one, a region waited for it. Blocks that are read may be in the
-system's cache; lines that end in `-disk` have the system drop them first.
+for it: what checkpoints cost is no cost of spilling. One may end behind the load that it began in, so in the long
+rounds beside Redis each server is at rest before the next is measured; CPU times until then are in the details, as
+multiples. Load and servers have cores of their own: where the scheduler put both on one, a region waited for it. Blocks
+that are read may be in the system's cache; lines that end in `-disk` have the system drop them first.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ REST_S = 0.3
 AS_WITHOUT = Target(AT_LEAST, 0.98)
 READERS = 4
 CONSUMERS = 50
-# What each client does in a short round: some hundredths of a second in all.
-SHORT_PIPELINES = 12
+# A short round: so many XADDs of all clients, so many reads of each reader, so many deliveries to each consumer.
+SHORT_APPENDS = 16_000
 SHORT_TAILS = 15
 SHORT_DELIVERIES = 20
 PAGE = 10
@@ -103,7 +103,7 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
     reads, taken = memory_field(three.spilling, "cold_reads"), [checkpoints(region) for region in three.regions]
     with cores_of_their_own(three.servers):
         samples, cpu_s = samples_in_turns(bench, three, measure)
-        multiple = alternated(three.spilling, three.plain, short, bench.scale.short_rounds)
+        multiple = alternated(three.spilling, three.plain, short, bench.scale.short_rounds // 2, await_rest)
     spilling, plain, redis = (summarize(samples[server]) for server in three.servers)
     details = {
         "cold_reads": float(memory_field(three.spilling, "cold_reads") - reads),
@@ -113,7 +113,7 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
         "checkpoints_without": float(checkpoints(three.plain) - taken[1]),
         "cpu_multiple_until_rest": cpu_s[three.spilling] / cpu_s[three.plain],
     }
-    pairs = {"pairs": float(bench.scale.short_rounds), "error": multiple.error, "cpu_multiple": multiple.cpu}
+    rounds = {"rounds": float(bench.scale.short_rounds), "error": multiple.error, "cpu_multiple": multiple.cpu}
     return [
         Result(name, f"{title}, with blocks on disk", "op/s", spilling, redis, None, details),
         Result(f"{name}-without", f"{title}, all in memory", "op/s", plain, redis),
@@ -124,7 +124,7 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
             Side(multiple.rate),
             None,
             AS_WITHOUT,
-            pairs,
+            rounds,
         ),
     ]
 
@@ -186,8 +186,9 @@ def spilling_xadd(bench: Bench, name: str, depth: int) -> list[Result]:
     def append(server: Server, repetition: int) -> Sample:
         return loads.append(server, f"stream:{repetition}", bench.scale.appends[depth], depth)
 
-    def short(server: Server, _pair: int) -> Load:
-        return loads.own_appends(server, "short", SHORT_PIPELINES * loads.CONNECTIONS * depth, depth)
+    def short(server: Server, _round: int) -> Load:
+        pipelines = max(1, SHORT_APPENDS // (loads.CONNECTIONS * depth))
+        return loads.own_appends(server, "short", pipelines * loads.CONNECTIONS * depth, depth)
 
     return compared(bench, name, f"XADD, pipeline {depth}", three, append, short)
 
@@ -204,7 +205,7 @@ def spilling_tails(bench: Bench, name: str) -> list[Result]:
     def read(server: Server, _repetition: int) -> Sample:
         return drive(server, reads(server, max(1, bench.scale.tail_reads // READERS)))
 
-    def short(server: Server, _pair: int) -> Load:
+    def short(server: Server, _round: int) -> Load:
         return reads(server, SHORT_TAILS)
 
     return compared(bench, name, f"XREAD COUNT {READ_COUNT}, tail of {STREAMS} streams", three, read, short)
@@ -229,8 +230,8 @@ def spilling_consumers(bench: Bench, name: str) -> list[Result]:
         server.ask("XGROUP", "CREATE", f"stream:{repetition}", GROUP, 0)
         return drive(server, load)
 
-    def short(server: Server, pair: int) -> Load:
-        if pair == 0:
+    def short(server: Server, number: int) -> Load:
+        if number == 0:
             server.ask("XGROUP", "CREATE", "short", GROUP, 0, "MKSTREAM")
         return filled(server, "short", SHORT_DELIVERIES)
 

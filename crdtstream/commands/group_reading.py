@@ -90,7 +90,8 @@ class GroupReader(Waiter):
 
     def demand(self, context: Context, found: list[tuple[Stream, Group]]) -> None:
         """Have the blocks read that this needs before its first effect."""
-        makes_letters = any(group.rules.deliveries_max != NO_LIMIT for _, group in found)
+        claims = self.options.claim_ms != NO_CLAIM
+        makes_letters = claims and any(group.rules.deliveries_max != NO_LIMIT for _, group in found)
         if makes_letters or not self.notes_last():
             for (stream, group), after in zip(found, self.after, strict=True):
                 demand_read(context, stream, group, after, self.options, 1)

@@ -1,6 +1,6 @@
 """A walk over all blocks of a region, a little at a time: what compresses and what spills blocks shares it.
 
-A walk visits every block but the last of each tree, which the next reader wants. Keys are visited by the cursor of
+A walk visits the blocks of each tree but the last, which the next reader wants. Keys are visited by the cursor of
 SCAN, so none that is there all the time is missed. Within a tree a walk goes on at the number of a block: if blocks
 before it are removed meanwhile, some are visited by the next walk only.
 

@@ -12,11 +12,12 @@ would have to read at once.
 Never spilled are the last block of a tree, what no checkpoint has packed, and a first block of which entries were
 trimmed, because every look at the first ID would read it.
 
-Nearly all spilled blocks of a tree lie before the others. A short walk passes over them, so that it takes no longer the
-more is on the disk. What there is in memory among them it knows from the last whole walk and from the removals since,
-which replace a spilled block by one in memory. A whole walk follows once that is much, or after some short ones.
+Most spilled blocks of a tree follow each other from its beginning on. A tree knows where they end (`cold_end`), and
+most walks go on there, so that they take no longer the more is on the disk. What such a walk passes over is in memory
+only while a reader has it open. Now and then a walk visits all blocks, and counts those that are spilled.
 
-`hot_bytes` is an estimate: what the last walk counted, with what was written since it began.
+`hot_bytes` is an estimate: what the last walk counted, with what was written since it began, and what removals made of
+spilled blocks.
 
 Reference: the clock algorithm of Corbató (1968).
 """
@@ -36,11 +37,8 @@ from crdtstream.core.keyspace import Keyspace
 SPILL_COST: Final = 40
 SUM_COST: Final = 6_000
 BLOCKS_A_VISIT: Final = 32
-# A short walk begins behind so many spilled blocks in a row.
-RUN_BLOCKS: Final = 32
-SHORT_WALKS_MAX: Final = 15
-# A whole walk follows where more than this part of the target may be spilled among what short ones pass over.
-PASSED_PARTS: Final = 8
+# So many walks follow each other that pass over spilled blocks.
+PASSING_WALKS: Final = 15
 # Of a pending entry: its row in columns of plain numbers.
 PENDING_BYTES: Final = 36
 
@@ -62,40 +60,18 @@ class BoundBytes:
         """What all blocks among these take."""
         return self.last + self.unsaved + self.trimmed
 
-    def add(self, other: BoundBytes) -> None:
-        self.last += other.last
-        self.unsaved += other.unsaved
-        self.trimmed += other.trimmed
-        self.pending += other.pending
-
-
-class Found:
-    """What a walk found: what blocks take in memory, and which part of that is bound."""
-
-    __slots__ = ("bound", "held_bytes")
-
-    def __init__(self) -> None:
-        self.held_bytes = 0
-        self.bound = BoundBytes()
-
-    def add(self, other: Found) -> None:
-        self.held_bytes += other.held_bytes
-        self.bound.add(other.bound)
-
 
 class SpillWalk(BlockWalk):
     """The walks of one region; `bound` is what the last one found that cannot be spilled yet."""
 
     __slots__ = (
         "_before_bytes",
-        "_found",
-        "_is_short",
+        "_bound",
+        "_counted",
         "_left",
         "_open_blocks",
-        "_passed",
-        "_passed_to",
-        "_rewritten_bytes",
-        "_short_walks_left",
+        "_passes",
+        "_passing_walks_left",
         "_spilled",
         "_spilled_bytes",
         "_target_bytes",
@@ -112,14 +88,13 @@ class SpillWalk(BlockWalk):
     def __init__(self, keyspace: Keyspace, open_blocks: OpenBlockCache) -> None:
         super().__init__(keyspace)
         self._open_blocks = open_blocks
-        # What the last walk left in memory, and which part of that cannot be spilled.
+        # What the last walk left in memory; by how much that has grown, about, since the last one began; what cannot be
+        # spilled.
         self.walked_bytes = 0
-        self.bound = BoundBytes()
-        # What was written since the last walk began.
         self.grown_bytes = 0
-        # What removals had made of spilled blocks when the last walk began: the log shows nothing of that.
-        self._rewritten_bytes = 0
-        # As the last walk found them, and how many blocks, and bytes, were spilled since the start.
+        self.bound = BoundBytes()
+        # As the last walk that visited all blocks found them, with what was spilled since; and how many blocks, and
+        # bytes, were spilled since the start.
         self.spilled_blocks = 0
         self.spilled_bytes = 0
         self.spills = 0
@@ -129,79 +104,62 @@ class SpillWalk(BlockWalk):
         # While one walks: what was written between the walk before and this one, which will have counted it.
         self._before_bytes = 0
         self._target_bytes = 0
-        self._spilled = self._spilled_bytes = self._left = 0
-        # What this walk found, and what the last whole one did in blocks that a short one passes over.
-        self._found, self._passed = Found(), Found()
-        # Blocks of this tree below this number are such.
-        self._passed_to = 0
-        self._is_short = False
-        self._short_walks_left = 0
+        self._bound = BoundBytes()
+        self._counted = self._spilled = self._spilled_bytes = self._left = 0
+        # Whether this walk passes over spilled blocks, and how many more will.
+        self._passes = False
+        self._passing_walks_left = 0
 
     def hot_bytes(self) -> int:
         """What blocks take in memory, about."""
         return self.walked_bytes + self._written_bytes()
 
-    def changed_bytes(self) -> int:
-        """What was written since the last walk began, and what removals made of spilled blocks."""
-        return self.grown_bytes + self._new_rewritten_bytes()
-
-    def rewritten_bytes(self) -> int:
-        """What removals made of spilled blocks since the start."""
-        return self._open_blocks.rewritten_bytes
-
     def unsaved_bytes(self) -> int:
         """Of these what no checkpoint has yet."""
-        return self.bound.unsaved + self._written_bytes()
+        return max(self.bound.unsaved + self._written_bytes(), 0)
 
     def unspillable_bytes(self) -> int:
         """Of these what cannot be spilled now."""
-        return self.bound.total() + self._written_bytes()
+        return max(self.bound.total() + self._written_bytes(), 0)
 
     def _written_bytes(self) -> int:
         """What was written since the last walk began that has ended."""
-        return self._before_bytes + self.changed_bytes()
-
-    def _new_rewritten_bytes(self) -> int:
-        return self._open_blocks.rewritten_bytes - self._rewritten_bytes
+        return self._before_bytes + self.grown_bytes
 
     def begin(self, target_bytes: int) -> None:
         """Begin a walk that spills until about so much is left."""
         assert not self.walking
         self._target_bytes = target_bytes
         self._left = self.hot_bytes() - target_bytes
-        rewritten_bytes, self._rewritten_bytes = self._new_rewritten_bytes(), self._open_blocks.rewritten_bytes
-        self._before_bytes, self.grown_bytes = self.grown_bytes + rewritten_bytes, 0
-        self._found = Found()
-        passed = self._passed
-        passed.held_bytes += rewritten_bytes
-        passed.bound.unsaved += rewritten_bytes
-        is_much = passed.held_bytes - passed.bound.trimmed > target_bytes // PASSED_PARTS
-        self._is_short = self._short_walks_left > 0 and not is_much
-        if self._is_short:
-            self._short_walks_left -= 1
+        self._before_bytes, self.grown_bytes = self.grown_bytes, 0
+        self._bound = BoundBytes()
+        self._counted = 0
+        self._passes = self._passing_walks_left > 0
+        if self._passes:
+            self._passing_walks_left -= 1
             self._spilled, self._spilled_bytes = self.spilled_blocks, self.spilled_bytes
         else:
-            self._short_walks_left = SHORT_WALKS_MAX
+            self._passing_walks_left = PASSING_WALKS
             self._spilled = self._spilled_bytes = 0
-            self._passed = Found()
         self.read_on = False
         self._restart()
 
     def _visit_tree(self, tree: EntryTree) -> int:
-        if not self._at:
-            self._passed_to = tree.spilled_before(RUN_BLOCKS)
-            self._at = self._passed_to if self._is_short else 0
-        blocks = tree.resting(self._at, BLOCKS_A_VISIT)
+        if self._at == 1 and self._passes:
+            self._at = max(tree.cold_end, 1)
+        # The first block alone: it may be in memory before all those that are passed over.
+        blocks = tree.resting(self._at, BLOCKS_A_VISIT if self._at else 1)
         if not blocks:
             tail_bytes = tree.tail.held_bytes()
-            self._found.held_bytes += tail_bytes
-            self._found.bound.last += tail_bytes
+            self._counted += tail_bytes
+            self._bound.last += tail_bytes
             self._leave_tree()
             return 1
         cost = 1
         for block in blocks:
             may_spill = block.handle is not None and (self._at > 0 or tree.starts_whole())
             cost += self._visit(block, may_spill)
+            tree.extend_cold(self._at)
             self._at += 1
             if cost >= SUM_COST:
                 break
@@ -217,16 +175,15 @@ class SpillWalk(BlockWalk):
             else:
                 cost += self._spill(block)
         held_bytes = block.held_bytes()
-        found = self._passed if self._at < self._passed_to else self._found
-        found.held_bytes += held_bytes
+        self._counted += held_bytes
         if block.is_spilled():
-            if not (was_spilled and self._is_short):
+            if not (was_spilled and self._passes):
                 self._spilled += 1
                 self._spilled_bytes += 0 if block.handle is None else block.handle.length
         elif block.handle is None:
-            found.bound.unsaved += held_bytes
+            self._bound.unsaved += held_bytes
         elif not may_spill:
-            found.bound.trimmed += held_bytes
+            self._bound.trimmed += held_bytes
         return cost
 
     def _spill(self, block: Block) -> int:
@@ -243,10 +200,8 @@ class SpillWalk(BlockWalk):
 
     def _visit_groups(self, groups: list[Group]) -> None:
         for group in groups:
-            self._found.bound.pending += group.pending.count * PENDING_BYTES
+            self._bound.pending += group.pending.count * PENDING_BYTES
 
     def _end(self) -> None:
-        found = self._found
-        found.add(self._passed)
-        self.walked_bytes, self.bound, self._before_bytes = found.held_bytes, found.bound, 0
+        self.walked_bytes, self.bound, self._before_bytes = self._counted, self._bound, 0
         self.spilled_blocks, self.spilled_bytes = self._spilled, self._spilled_bytes

@@ -49,6 +49,7 @@ def spill_tree(tree: EntryTree, file: SlowFile, open_blocks: OpenBlockCache, sum
     for at, block in enumerate(tree.resting(0, ALL_BLOCKS)):
         if at > 0 or tree.starts_whole():
             spill_block(block, file, open_blocks, sums)
+        tree.extend_cold(at)
     age(open_blocks)
     return sum([block.is_spilled() for block in tree.resting(0, ALL_BLOCKS)])
 

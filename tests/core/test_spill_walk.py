@@ -10,12 +10,14 @@ from crdtstream.core.block_walk import KEY_COST
 from crdtstream.core.digest import Digesting, digest_replica
 from crdtstream.core.effects import UNKNOWN_ENTRIES_READ, Position
 from crdtstream.core.entries.packed_block import BlockDamaged, OpenBlockCache
-from crdtstream.core.keyspace import Keyspace
+from crdtstream.core.keyspace import DATABASES, Keyspace
 from crdtstream.core.replica import Replica
-from crdtstream.core.spill_walk import PENDING_BYTES, RUN_BLOCKS, SHORT_WALKS_MAX, SpillWalk
+from crdtstream.core.spill_walk import PASSING_WALKS, PENDING_BYTES, SpillWalk
 from tests.core.spilled_blocks import SlowFile
 
 BLOCKS = 8
+# What a walk costs that visits no spilled block: a tree of a hundred blocks, and all databases.
+VISITS = KEY_COST + 3 * DATABASES
 KEY = (0, b"x")
 
 
@@ -183,53 +185,86 @@ def long_tree() -> Region:
     return region
 
 
-def test_a_short_walk_passes_over_what_is_spilled() -> None:
+def test_most_walks_pass_over_what_is_spilled() -> None:
     region = long_tree()
     blocks = region.tree.block_count()
-    spilled_bytes = region.walk.spilled_bytes
+    walk, spilled_bytes = region.walk, region.walk.spilled_bytes
     region.add(5)
     region.save()
-    walk = region.walk
     walk.grown_bytes += 5 * 48_000
     assert sum(region.spill(0)) == blocks + 3
     assert walk.spilled_blocks == blocks + 3 and walk.spilled_bytes > spilled_bytes
     assert walk.walked_bytes == walk.bound.last == region.tree.tail.held_bytes()
-    # The cost of a walk is a visit each.
     walk.begin(0)
-    assert not walk.go_on(RUN_BLOCKS + 2 * KEY_COST)
+    assert not walk.go_on(VISITS)
 
 
-def test_a_walk_after_short_ones_looks_at_all_blocks() -> None:
+def test_now_and_then_a_walk_counts_all_spilled_blocks() -> None:
     region = long_tree()
     blocks = region.tree.block_count()
     region.tree.remove_counters(1, 40)
-    assert region.spill(0) and region.walk.spilled_blocks == blocks - 1
-    for _ in range(SHORT_WALKS_MAX):
+    region.spill(0)
+    assert region.walk.spilled_blocks == blocks - 1
+    for _ in range(PASSING_WALKS):
         region.spill(0)
     assert region.walk.spilled_blocks == region.tree.block_count() - 1 < blocks - 1
 
 
-def test_what_removals_make_of_spilled_blocks_counts_and_is_spilled_again() -> None:
+def hot_bytes_of(region: Region) -> int:
+    return sum(block.held_bytes() for block in region.tree.blocks()[0])
+
+
+def test_what_was_read_among_spilled_blocks_is_spilled_by_the_next_walks() -> None:
+    region = Region()
+    region.add(100)
+    region.spill(0)
+    region.save()
+    for block in region.tree.blocks()[0][:-2:5]:
+        block.read = True
+    assert not all(region.spill(0)[:-1]) and region.walk.read_on
+    assert region.walk.walked_bytes == hot_bytes_of(region)
+    assert all(region.spill(0)[:-1])
+    assert region.walk.walked_bytes == hot_bytes_of(region) == region.walk.bound.last
+
+
+def test_what_removals_make_of_spilled_blocks_is_spilled_again() -> None:
     region = long_tree()
-    walk, before = region.walk, region.walk.hot_bytes()
+    walk, before = region.walk, region.cache.rewritten_bytes
     for counter in range(3, 253, 5):
         region.tree.remove_counters(counter, counter)
     hot = [block for block in region.tree.blocks()[0] if not block.is_spilled()]
     held_bytes = sum(block.held_bytes() for block in hot)
-    assert len(hot) == 51 and walk.hot_bytes() - before == pytest.approx(held_bytes - before, rel=0.01)
+    assert len(hot) == 51
+    more_bytes = held_bytes - region.tree.tail.held_bytes()
+    assert region.cache.rewritten_bytes - before == pytest.approx(more_bytes, rel=0.01)
     region.spill(0)
-    assert walk.hot_bytes() == walk.walked_bytes == held_bytes
-    assert walk.bound.unsaved == held_bytes - walk.bound.last
+    assert walk.walked_bytes == held_bytes and walk.bound.unsaved == held_bytes - walk.bound.last
     region.save()
     region.spill(0)
-    assert walk.hot_bytes() == walk.bound.last
+    assert walk.hot_bytes() == walk.bound.last == hot_bytes_of(region)
 
 
-def test_a_first_block_that_is_trimmed_again_and_again_does_not_count_again() -> None:
+def test_hot_blocks_that_are_removed_beside_spilled_ones_are_missed_by_nothing_later() -> None:
     region = long_tree()
-    walk = region.walk
+    region.add(60)
+    region.spill(1 << 40)
+    region.tree.remove_counters(200, 500)
+    assert region.cache.rewritten_bytes < 0
+    region.spill(1 << 40)
+    region.add(30)
+    region.spill(1 << 40)
+    assert region.walk.walked_bytes == hot_bytes_of(region) > 30 * 48_000
+    assert region.walk.bound.unsaved == region.walk.walked_bytes - region.walk.bound.last
+
+
+def test_a_first_block_that_is_trimmed_again_and_again_counts_once() -> None:
+    region = long_tree()
     for counter in range(2, 202):
         region.tree.remove_through(counter)
     first = region.tree.blocks()[0][0].held_bytes()
-    assert 0 < region.walk.rewritten_bytes() < 2 * first
-    assert walk.hot_bytes() < 4 * first
+    assert 0 < region.cache.rewritten_bytes < 2 * first
+    region.spill(0)
+    assert region.walk.bound.trimmed <= first and region.walk.walked_bytes == hot_bytes_of(region)
+    # Behind the first block it still passes over the others.
+    region.walk.begin(0)
+    assert not region.walk.go_on(VISITS)

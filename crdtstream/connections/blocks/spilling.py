@@ -16,8 +16,8 @@ from crdtstream.core.spill_walk import SpillWalk
 from crdtstream.settings.live import Settings
 from crdtstream.status.availability import Standing
 
-# A walk spills so much more than it has to, and follows when so much was written again: parts of what is allowed. It
-# looks at every block, also at those on the disk; with a sixteenth, walks took 2 % of the time of XADD.
+# A walk spills so much more than it has to, and follows when so much was written again: parts of what is allowed. With
+# a sixteenth, walks took 2 % of the time of XADD.
 SPARE_PARTS: Final = 4
 # Where blocks were left only because they had been read, the next walk follows after so long.
 READ_ON_MS: Final = 1_000
@@ -35,14 +35,16 @@ class Spilling:
 
     __slots__ = (
         "_appended_bytes",
-        "_asked_bytes",
         "_began_ms",
         "_keyspace",
+        "_open_blocks",
+        "_rewritten_bytes",
         "_running",
         "_saved",
         "_saving",
         "_settings",
         "_standing",
+        "_unasked_bytes",
         "walk",
     )
 
@@ -54,10 +56,12 @@ class Spilling:
         self._standing = standing
         self._saving = saving
         self._keyspace = keyspace
+        self._open_blocks = open_blocks
         self._began_ms = 0
         self._appended_bytes = 0
-        # What had changed when a checkpoint was requested, or began, last; and the number of the one that runs.
-        self._asked_bytes = 0
+        self._rewritten_bytes = 0
+        # What blocks have grown by since a checkpoint was requested, or began, last; and the number of that one.
+        self._unasked_bytes = 0
         self._running = 0
         # How many checkpoints had ended when the last walk began.
         self._saved = -1
@@ -77,12 +81,10 @@ class Spilling:
 
     def step(self, cost_max: int, appended_bytes: int) -> bool:
         """Walk on for about this cost, in visits of a block; true if there is more to do now. `appended_bytes` is what
-        was written to the log so far, and so about what entries have grown by.
+        was written to the log so far, and so about what entries took.
         """
         walk, target_bytes = self.walk, self.target_bytes()
-        walk.grown_bytes += appended_bytes - self._appended_bytes
-        self._appended_bytes = appended_bytes
-        self._note_checkpoint()
+        self._grow(appended_bytes)
         if not target_bytes:
             return False
         if not walk.walking:
@@ -95,7 +97,7 @@ class Spilling:
         return more
 
     def _is_due(self, target_bytes: int) -> bool:
-        """True if a walk would find more than the last one: nothing else is worth a look at all blocks."""
+        """True if a walk would find more than the last one: nothing else is worth a walk."""
         walk = self.walk
         if not walk.walks:
             return True
@@ -104,22 +106,24 @@ class Spilling:
         # The first walk did not know how much there is.
         news = walk.walks == 1 or self._saved != self._saving.ended
         reads_ended = walk.read_on and abs(self._keyspace.now_ms - self._began_ms) >= READ_ON_MS
-        return news or reads_ended or walk.changed_bytes() >= target_bytes // SPARE_PARTS
+        return news or reads_ended or walk.grown_bytes >= target_bytes // SPARE_PARTS
+
+    def _grow(self, appended_bytes: int) -> None:
+        """Note by how much blocks have grown since the last look."""
+        rewritten_bytes = self._open_blocks.rewritten_bytes
+        grown_bytes = appended_bytes - self._appended_bytes + rewritten_bytes - self._rewritten_bytes
+        self._appended_bytes, self._rewritten_bytes = appended_bytes, rewritten_bytes
+        self.walk.grown_bytes += grown_bytes
+        saving = self._saving
+        if saving.running and self._running != saving.ended + 1:
+            # Whatever this checkpoint is for, it will have what was written before.
+            self._running, self._unasked_bytes = saving.ended + 1, 0
+        self._unasked_bytes += max(grown_bytes, 0)
 
     def _ask(self, target_bytes: int) -> None:
         """Request a checkpoint if much is in none."""
         saving, step_bytes = self._saving, target_bytes // UNSAVED_PARTS
-        is_much = self.walk.unspillable_bytes() > step_bytes <= self._changed_bytes() - self._asked_bytes
+        is_much = self.walk.unspillable_bytes() > step_bytes <= self._unasked_bytes
         if is_much and not saving.requested and not saving.running:
-            self._asked_bytes = self._changed_bytes()
+            self._unasked_bytes = 0
             saving.request()
-
-    def _changed_bytes(self) -> int:
-        """What was written since the start, and what removals made of spilled blocks."""
-        return self._appended_bytes + self.walk.rewritten_bytes()
-
-    def _note_checkpoint(self) -> None:
-        """One that runs will have what was written before, whatever it is for."""
-        saving = self._saving
-        if saving.running and self._running != saving.ended + 1:
-            self._running, self._asked_bytes = saving.ended + 1, self._changed_bytes()

@@ -54,8 +54,8 @@ def surely_ends_by(block: Block, counter: int) -> bool:
 
 
 def note_change(near: list[Block], count: int, fresh: list[Block]) -> None:
-    """Note how much more memory `fresh` takes than the first `count` of these blocks, if one of these is spilled. The
-    block behind is one of them, because a first block in memory is dropped before the next one takes its place.
+    """Note how much more memory `fresh` takes than the first `count` of these blocks, or how much less, if one of all
+    these is spilled. The block behind is one, because a first block is dropped before the next one takes its place.
     """
     for block in near:
         if is_cold(block) and block.packed_form is not None:
@@ -73,7 +73,7 @@ def hot_copy(block: Block, low: int) -> Block:
 class BlockList(Extent):
     """Blocks in ID order, of which any entries can be removed."""
 
-    __slots__ = ("_blocks", "_deleted", "_head", "_low_counters", "_low_ids", "byte_count", "count", "tail")
+    __slots__ = ("_blocks", "_deleted", "_head", "_low_counters", "_low_ids", "byte_count", "cold_end", "count", "tail")
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,6 +84,8 @@ class BlockList(Extent):
         self._low_ids: list[EntryId] = []
         self._low_counters: list[int] = []
         self._head = 0
+        # All blocks from index 1 on below this one are spilled, as walks over blocks found them.
+        self.cold_end = 0
         # The first counter of a block -> its deleted rows.
         self._deleted = _NONE_DELETED
         self.tail = NO_TAIL
@@ -296,6 +298,7 @@ class BlockList(Extent):
         self._blocks[first:end] = fresh
         self._low_ids[first:end] = [block.id_at(0) for block in fresh]
         self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
+        self._limit_cold(first, end, len(fresh))
         if self._blocks and is_cold(self._blocks[-1]):
             self._blocks[-1] = hot_copy(self._blocks[-1], 0)
         self.tail = self._blocks[-1] if self._blocks else NO_TAIL
@@ -367,24 +370,24 @@ class BlockList(Extent):
             at -= 1
         return found
 
-    def spilled_before(self, run: int) -> int:
-        """The number of a block behind so many spilled ones in a row, and before most that are not; 0 if there is none.
-        As many blocks are looked at as a search by doubling the distance from the last one needs.
-        """
-        distance = 1
-        while distance + run <= len(self._blocks):
-            end = len(self._blocks) - distance
-            for block in self._blocks[end - run : end]:
-                if not block.is_spilled():
-                    break
-            else:
-                return end
-            distance *= 2
-        return 0
+    def extend_cold(self, at: int) -> None:
+        """Count the block at index `at` among the first ones if it is spilled, and the next behind them."""
+        if at == max(self.cold_end, 1) and is_cold(self._blocks[at]):
+            self.cold_end = at + 1
+
+    def _limit_cold(self, first: int, end: int, count: int) -> None:
+        """The blocks [first, end) were replaced by `count` others, in memory."""
+        if first < self.cold_end:
+            # What replaces the first block may be in memory, and those behind only moved.
+            moved = first == 0 and count <= 1
+            self.cold_end = self.cold_end - end + count if moved else first
+        self.cold_end = max(min(self.cold_end, len(self._blocks) - 1), 0)
 
     def check_spilled(self) -> None:
         assert not is_cold(self.tail), "the last block is spilled"
         assert not self._head or not is_cold(self._blocks[0]), "a first block with removed entries is spilled"
+        assert all(is_cold(block) for block in self._blocks[1 : self.cold_end]), "a walk would pass over what is hot"
+        assert self.cold_end <= max(len(self._blocks) - 1, 0), "a walk would pass over the last block"
 
     def check_deleted(self) -> tuple[int, int]:
         """How many entries are deleted rows, and their bytes."""

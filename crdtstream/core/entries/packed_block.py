@@ -338,7 +338,8 @@ class OpenBlockCache:
         self.open_bytes = 0
         # How often a packed block was opened.
         self.opened = 0
-        # How much more memory blocks take, in all, than those that they replaced among spilled ones, for removals.
+        # By how much removals changed what is in memory beside spilled blocks since the start: the rest of a spilled
+        # block is in memory then, and the log shows nothing of that.
         self.rewritten_bytes = 0
         self._open: deque[tuple[Content, int]] = deque()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from benchmarks.servers import Server
 from crdtstream.processes.launching import Launcher
 from crdtstream.processes.waiting import until
 
-CLIENTS, STEPS, PAIRS = 2, 2, 6
+CLIENTS, STEPS, COMPARISONS = 2, 2, 3
 # Answers PING, and each byte with one after so many milliseconds.
 SLOW_ECHO = """
 import selectors, socket, sys, time
@@ -42,38 +43,57 @@ while True:
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[tuple[Server, Server]]:
     """One that takes 20 ms for an answer, and one that takes 1 ms."""
-    started = []
-    for delay_ms in (20, 1):
-        directory = tmp_path / str(delay_ms)
-        directory.mkdir()
-        server = Server(f"echo-{delay_ms}", directory, Launcher((sys.executable, "-c", SLOW_ECHO), (), directory))
+    with ExitStack() as stack:
+        slow, fast = (stack.enter_context(echo(tmp_path / str(delay_ms), delay_ms)) for delay_ms in (20, 1))
+        yield slow, fast
+
+
+@contextmanager
+def echo(directory: Path, delay_ms: int) -> Iterator[Server]:
+    directory.mkdir()
+    with Server(f"echo-{delay_ms}", directory, Launcher((sys.executable, "-c", SLOW_ECHO), (), directory)) as server:
         server.launch([str(server.port), str(delay_ms)])
-        until(lambda server=server: "listens" in server.log(), "the server listens")  # type: ignore[misc]
-        started.append(server)
-    yield started[0], started[1]
-    for server in started:
-        server.kill()
+        until(lambda: "listens" in server.log(), "the server listens")
+        yield server
 
 
-def load_of(server: Server, _pair: int) -> Load:
+def load_of(server: Server, _round: int) -> Load:
     return Exchanges(server.port, [[(b"x", 1)] * STEPS] * CLIENTS, CLIENTS * STEPS)
+
+
+def rests(_server: object) -> None:
+    """What does nothing by itself is at rest."""
 
 
 def test_the_slower_of_two_servers_has_less_of_the_rate(servers: tuple[Server, Server]) -> None:
     slow, fast = servers
-    multiple = alternated(slow, fast, load_of, PAIRS)
+    multiple = alternated(slow, fast, load_of, COMPARISONS, rests)
     assert 0 < multiple.rate < 0.9 and multiple.cpu > 0 and multiple.error > 0
-    assert alternated(fast, slow, load_of, PAIRS).rate > 1.1
+    assert alternated(fast, slow, load_of, COMPARISONS, rests).rate > 1.1
 
 
-def test_the_servers_change_places_and_one_slow_round_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+class Timed:
+    """A server that does nothing; each round of it takes one second of CPU time."""
 
-    def timed(server: str, pair: int) -> tuple[float, float]:
-        asked.append(server)
-        return (100.0, 1.0) if (server, pair) == ("one", 3) else (2.0, 3.0) if server == "one" else (1.0, 2.0)
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.rounds: list[int] = []
 
-    monkeypatch.setattr("benchmarks.load.alternating.short_round", lambda server, pair: timed(server, pair))
-    found = alternated("one", "other", lambda _server, pair: pair, PAIRS)  # type: ignore[arg-type, return-value]
-    assert (found.rate, found.cpu) == (0.5, 1.5)
-    assert asked[:4] == ["one", "other", "other", "one"]
+    def cpu_s(self) -> float:
+        return float(len(self.rounds))
+
+
+def test_one_slow_round_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Timed(2.0), Timed(1.0)
+    order: list[Timed] = []
+
+    def timed(load: tuple[Timed, int]) -> float:
+        server, number = load
+        order.append(server)
+        server.rounds.append(number)
+        return 100.0 if (server, number) == (one, 3) else server.seconds
+
+    monkeypatch.setattr("benchmarks.load.alternating.short_round", timed)
+    found = alternated(one, other, lambda server, number: (server, number), 5, rests)  # type: ignore[arg-type, return-value]
+    assert (found.rate, found.cpu) == (0.5, 1.0)
+    assert order[:4] == [one, other, other, one] and one.rounds == other.rounds == [*range(10)]

@@ -24,7 +24,7 @@ def test_what_touches_no_cold_entry_is_compared_with_a_region_that_keeps_all(nam
     lines = lines_of(name, redis_server)
     spilling, plain, multiple = (lines[f"{name}{suffix}"] for suffix in ("", "-without", "-multiple"))
     assert spilling.details["spilled_blocks"] > 0 and spilling.details["cold_reads_waited"] == 0
-    assert multiple.target is not None and multiple.details["pairs"] == SMALLEST.short_rounds > 1
+    assert multiple.target is not None and multiple.details["rounds"] == SMALLEST.short_rounds > 1
     assert multiple.ours.value > 0 and multiple.details["error"] > 0 and multiple.details["cpu_multiple"] > 0
     assert spilling.redis == plain.redis and spilling.redis is not None
 

@@ -128,3 +128,20 @@ def test_a_checkpoint_for_another_reason_counts() -> None:
     assert not spiller.saving.requested
     spiller.write(2_500)
     assert spiller.saving.requested
+
+
+def test_a_removal_of_what_is_in_memory_delays_no_checkpoint() -> None:
+    spiller = Spiller(100_000)
+    spiller.region.add(30)
+    spiller.region.save()
+    spiller.write(1_500_000)
+    spiller.region.cache.rewritten_bytes -= 5_000_000
+    spiller.write(0)
+    assert spiller.spilling.walk.unsaved_bytes() == 0
+    spiller.saving.begin()
+    spiller.write(0)
+    spiller.saving.end(1, "")
+    spiller.region.add(5)
+    spiller.spilling.walk.grown_bytes = 0
+    spiller.write(240_000)
+    assert spiller.saving.requested
