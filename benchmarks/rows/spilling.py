@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from benchmarks.bench import Bench, memory_field
 from benchmarks.load import loads
 from benchmarks.load.alternating import ShortLoad, alternated
+from benchmarks.load.driver import append_steps
 from benchmarks.load.loads import Deliveries, Exchanges, Load, drive
 from benchmarks.load.repeated import entries_in
 from benchmarks.load.wire import Connection
@@ -101,9 +102,14 @@ def await_spilled(region: Region) -> None:
 def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure, short: ShortLoad) -> list[Result]:
     """The region that spills beside Redis, the other one beside Redis, and one beside the other."""
     reads, taken = memory_field(three.spilling, "cold_reads"), [checkpoints(region) for region in three.regions]
+    rest = no_rest if bench.counts else await_rest
     with cores_of_their_own(three.servers):
-        samples, cpu_s = samples_in_turns(bench, three, measure)
-        multiple = alternated(three.spilling, three.plain, short, bench.scale.short_rounds // 2, await_rest)
+        samples, cpu_s = samples_in_turns(bench, three, measure, rest)
+        for region in three.regions:
+            # Blocks that nobody reads would be compressed between the rounds, and beside them.
+            region.ask("CONFIG", "SET", "cold-after-ms", 0)
+            rest(region)
+        multiple = alternated(three.spilling, three.plain, short, bench.scale.short_rounds // 2, rest)
     spilling, plain, redis = (summarize(samples[server]) for server in three.servers)
     details = {
         "cold_reads": float(memory_field(three.spilling, "cold_reads") - reads),
@@ -130,7 +136,7 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
 
 
 def samples_in_turns(
-    bench: Bench, three: Three, measure: Measure
+    bench: Bench, three: Three, measure: Measure, rest: Callable[[Server], None]
 ) -> tuple[dict[Server, list[Sample]], dict[Server, float]]:
     """Samples of the three servers, and the CPU time of each in seconds, with what it did until it was at rest. The
     regions change places each time: of two that are alike the first one was 7 % slower, because the other one packs
@@ -145,8 +151,7 @@ def samples_in_turns(
             for server in orders[repetition % 2]:
                 began_s = server.cpu_s()
                 taken[server].append(measure(server, repetition))
-                if not bench.counts:
-                    await_rest(server)
+                rest(server)
                 cpu_s[server] += server.cpu_s() - began_s
     return taken, cpu_s
 
@@ -176,6 +181,10 @@ def await_rest(server: Server) -> None:
     until(is_at_rest, f"{server.name} is at rest", SPILLED_S)
 
 
+def no_rest(_server: Server) -> None:
+    """Under valgrind a server is hardly ever at rest."""
+
+
 def checkpoints(region: Region) -> int:
     return region.log().count("checkpoint-taken")
 
@@ -186,9 +195,12 @@ def spilling_xadd(bench: Bench, name: str, depth: int) -> list[Result]:
     def append(server: Server, repetition: int) -> Sample:
         return loads.append(server, f"stream:{repetition}", bench.scale.appends[depth], depth)
 
+    pipelines = max(1, SHORT_APPENDS // (loads.CONNECTIONS * depth))
+    each = loads.Appends([], ["short"], pipelines * depth, depth)
+    scripts = [append_steps(each, "short", seed) for seed in range(loads.CONNECTIONS)]
+
     def short(server: Server, _round: int) -> Load:
-        pipelines = max(1, SHORT_APPENDS // (loads.CONNECTIONS * depth))
-        return loads.own_appends(server, "short", pipelines * loads.CONNECTIONS * depth, depth)
+        return Exchanges(server.port, scripts, each.count * loads.CONNECTIONS, by_lines=True)
 
     return compared(bench, name, f"XADD, pipeline {depth}", three, append, short)
 

@@ -53,8 +53,8 @@ def surely_ends_by(block: Block, counter: int) -> bool:
     return not block.lists_counters() and block.counter_at(block.count - 1) <= counter
 
 
-def note_change(near: list[Block], count: int, fresh: list[Block]) -> None:
-    """Note how much more memory `fresh` takes than the first `count` of these blocks, or how much less, if one of all
+def count_change(near: list[Block], count: int, fresh: list[Block]) -> None:
+    """Count how much more memory `fresh` takes than the first `count` of these blocks, or how much less, if one of all
     these is spilled. The block behind is one, because a first block is dropped before the next one takes its place.
     """
     for block in near:
@@ -294,7 +294,7 @@ class BlockList(Extent):
 
     def _put(self, first: int, end: int, fresh: list[Block]) -> None:
         """Replace the blocks [first, end) by `fresh`."""
-        note_change(self._blocks[first : end + 1], end - first, fresh)
+        count_change(self._blocks[first : end + 1], end - first, fresh)
         self._blocks[first:end] = fresh
         self._low_ids[first:end] = [block.id_at(0) for block in fresh]
         self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
