@@ -105,21 +105,26 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
     rest = no_rest if bench.counts else await_rest
     with cores_of_their_own(three.servers):
         samples, cpu_s = samples_in_turns(bench, three, measure, rest)
+        details = {
+            "cold_reads": float(memory_field(three.spilling, "cold_reads") - reads),
+            "spilled_blocks": float(memory_field(three.spilling, "spilled_blocks")),
+            "checkpoints": float(checkpoints(three.spilling) - taken[0]),
+            "checkpoints_without": float(checkpoints(three.plain) - taken[1]),
+            "cpu_multiple_until_rest": cpu_s[three.spilling] / cpu_s[three.plain],
+        }
         for region in three.regions:
             # Blocks that nobody reads would be compressed between the rounds, and beside them.
             region.ask("CONFIG", "SET", "cold-after-ms", 0)
             rest(region)
         multiple = alternated(three.spilling, three.plain, short, bench.scale.short_rounds // 2, rest)
+    details["cold_reads_waited"] = float(memory_field(three.spilling, "cold_reads_waited"))
     spilling, plain, redis = (summarize(samples[server]) for server in three.servers)
-    details = {
-        "cold_reads": float(memory_field(three.spilling, "cold_reads") - reads),
-        "cold_reads_waited": float(memory_field(three.spilling, "cold_reads_waited")),
-        "spilled_blocks": float(memory_field(three.spilling, "spilled_blocks")),
-        "checkpoints": float(checkpoints(three.spilling) - taken[0]),
-        "checkpoints_without": float(checkpoints(three.plain) - taken[1]),
-        "cpu_multiple_until_rest": cpu_s[three.spilling] / cpu_s[three.plain],
+    rounds = {
+        "rounds": float(bench.scale.short_rounds),
+        "error": multiple.error,
+        "cpu_multiple": multiple.cpu,
+        "driver": multiple.driver,
     }
-    rounds = {"rounds": float(bench.scale.short_rounds), "error": multiple.error, "cpu_multiple": multiple.cpu}
     return [
         Result(name, f"{title}, with blocks on disk", "op/s", spilling, redis, None, details),
         Result(f"{name}-without", f"{title}, all in memory", "op/s", plain, redis),
@@ -127,7 +132,7 @@ def compared(bench: Bench, name: str, title: str, three: Three, measure: Measure
             f"{name}-multiple",
             f"{title}, with blocks on disk as a multiple",
             "x",
-            Side(multiple.rate),
+            Side(multiple.rate, driver_bound=multiple.driver_bound),
             None,
             AS_WITHOUT,
             rounds,

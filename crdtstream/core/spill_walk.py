@@ -28,6 +28,7 @@ from typing import Final
 
 from crdtstream.core.block_walk import BlockWalk
 from crdtstream.core.entries.block import Block
+from crdtstream.core.entries.block_list import is_cold
 from crdtstream.core.entries.entry_tree import EntryTree
 from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.groups.group import Group
@@ -74,7 +75,6 @@ class SpillWalk(BlockWalk):
         "_passing_walks_left",
         "_spilled",
         "_spilled_bytes",
-        "_target_bytes",
         "bound",
         "freed_bytes",
         "grown_bytes",
@@ -82,6 +82,7 @@ class SpillWalk(BlockWalk):
         "spilled_blocks",
         "spilled_bytes",
         "spills",
+        "target_bytes",
         "walked_bytes",
     )
 
@@ -103,7 +104,8 @@ class SpillWalk(BlockWalk):
         self.read_on = False
         # While one walks: what was written between the walk before and this one, which will have counted it.
         self._before_bytes = 0
-        self._target_bytes = 0
+        # What the last walk was to leave.
+        self.target_bytes = 0
         self._bound = BoundBytes()
         self._counted = self._spilled = self._spilled_bytes = self._left = 0
         # Whether this walk passes over spilled blocks, and how many more will.
@@ -112,7 +114,7 @@ class SpillWalk(BlockWalk):
 
     def hot_bytes(self) -> int:
         """What blocks take in memory, about."""
-        return self.walked_bytes + self._written_bytes()
+        return max(self.walked_bytes + self._written_bytes(), 0)
 
     def unsaved_bytes(self) -> int:
         """Of these what no checkpoint has yet."""
@@ -129,7 +131,7 @@ class SpillWalk(BlockWalk):
     def begin(self, target_bytes: int) -> None:
         """Begin a walk that spills until about so much is left."""
         assert not self.walking
-        self._target_bytes = target_bytes
+        self.target_bytes = target_bytes
         self._left = self.hot_bytes() - target_bytes
         self._before_bytes, self.grown_bytes = self.grown_bytes, 0
         self._bound = BoundBytes()
@@ -167,8 +169,8 @@ class SpillWalk(BlockWalk):
 
     def _visit(self, block: Block, may_spill: bool) -> int:
         cost = 1
-        was_spilled = block.is_spilled()
-        if may_spill and self._left > 0 and not was_spilled:
+        was_cold = is_cold(block)
+        if may_spill and self._left > 0 and not block.is_spilled():
             if block.read:
                 block.read = False
                 self.read_on = True
@@ -176,8 +178,8 @@ class SpillWalk(BlockWalk):
                 cost += self._spill(block)
         held_bytes = block.held_bytes()
         self._counted += held_bytes
-        if block.is_spilled():
-            if not (was_spilled and self._passes):
+        if is_cold(block):
+            if not (was_cold and self._passes):
                 self._spilled += 1
                 self._spilled_bytes += 0 if block.handle is None else block.handle.length
         elif block.handle is None:
@@ -204,4 +206,6 @@ class SpillWalk(BlockWalk):
 
     def _end(self) -> None:
         self.walked_bytes, self.bound, self._before_bytes = self._counted, self._bound, 0
+        # What was removed meanwhile this walk may have found no more.
+        self.grown_bytes = max(self.grown_bytes, 0)
         self.spilled_blocks, self.spilled_bytes = self._spilled, self._spilled_bytes

@@ -268,3 +268,27 @@ def test_a_first_block_that_is_trimmed_again_and_again_counts_once() -> None:
     # Behind the first block it still passes over the others.
     region.walk.begin(0)
     assert not region.walk.go_on(VISITS)
+
+
+def test_hot_blocks_that_are_removed_before_a_walk_finds_them_count_once() -> None:
+    region = long_tree()
+    region.add(60)
+    region.spill(1 << 40)
+    before_bytes = region.cache.rewritten_bytes
+    region.walk.begin(0)
+    region.tree.remove_counters(200, 500)
+    region.walk.grown_bytes += region.cache.rewritten_bytes - before_bytes
+    assert region.walk.grown_bytes < 0 <= region.walk.hot_bytes()
+    while region.walk.go_on(1):
+        pass
+    assert region.walk.hot_bytes() == hot_bytes_of(region)
+
+
+def test_a_second_removal_from_a_block_beside_spilled_ones_counts_what_rests() -> None:
+    region = long_tree()
+    region.tree.remove_counters(103, 103)
+    region.save()
+    before_bytes, rewritten_bytes = hot_bytes_of(region), region.cache.rewritten_bytes
+    region.tree.remove_counters(104, 104)
+    more_bytes = hot_bytes_of(region) - before_bytes
+    assert region.cache.rewritten_bytes - rewritten_bytes == pytest.approx(more_bytes, rel=0.02) and more_bytes > 0

@@ -91,7 +91,7 @@ class Spilling:
             if not self._is_due(target_bytes):
                 return False
             self._saved, self._began_ms = self._saving.ended, self._keyspace.now_ms
-            walk.begin(target_bytes - target_bytes // SPARE_PARTS)
+            walk.begin(left_bytes(target_bytes))
         more = walk.go_on(cost_max)
         self._ask(target_bytes)
         return more
@@ -103,8 +103,9 @@ class Spilling:
             return True
         if walk.hot_bytes() <= target_bytes:
             return False
-        # The first walk did not know how much there is.
-        news = walk.walks == 1 or self._saved != self._saving.ended
+        # The first walk did not know how much there is, and the last one may have been allowed to leave more.
+        is_less = left_bytes(target_bytes) < walk.target_bytes
+        news = walk.walks == 1 or is_less or self._saved != self._saving.ended
         reads_ended = walk.read_on and abs(self._keyspace.now_ms - self._began_ms) >= READ_ON_MS
         return news or reads_ended or walk.grown_bytes >= target_bytes // SPARE_PARTS
 
@@ -127,3 +128,8 @@ class Spilling:
         if is_much and not saving.requested and not saving.running:
             self._unasked_bytes = 0
             saving.request()
+
+
+def left_bytes(target_bytes: int) -> int:
+    """What a walk leaves."""
+    return target_bytes - target_bytes // SPARE_PARTS

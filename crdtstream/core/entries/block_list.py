@@ -59,7 +59,7 @@ def count_change(near: list[Block], count: int, fresh: list[Block]) -> None:
     """
     for block in near:
         if is_cold(block) and block.packed_form is not None:
-            before_bytes = sum([one.held_bytes() for one in near[:count] if not is_cold(one)])
+            before_bytes = sum([one.closed_bytes() for one in near[:count] if not is_cold(one)])
             more_bytes = sum([one.held_bytes() for one in fresh]) - before_bytes
             block.packed_form.open_blocks.rewritten_bytes += more_bytes
             break

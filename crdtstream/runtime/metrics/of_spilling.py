@@ -29,7 +29,7 @@ def spilling_families(node: Node) -> Iterator[Metric]:
         (("pending",), float(bound.pending)),
     ]
     yield gauges("bound_bytes", meaning, ("part",), parts)
-    yield gauge("spilled_blocks", "Blocks that are on disk alone, at the last walk.", walk.spilled_blocks)
+    yield gauge("spilled_blocks", "Blocks that are on disk alone, as counted now and then.", walk.spilled_blocks)
     yield gauge("spilled_bytes", "The bytes of these blocks on disk.", walk.spilled_bytes)
     yield counter("spills_total", "Blocks that left memory.", walk.spills)
     meaning = "Reads of such blocks: at once, on a thread while a request waited, or while the whole region waited."

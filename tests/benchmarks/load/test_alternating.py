@@ -87,14 +87,14 @@ def test_one_slow_round_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = Timed(2.0), Timed(1.0)
     order: list[Timed] = []
 
-    def timed(load: tuple[Timed, int]) -> float:
+    def timed(load: tuple[Timed, int]) -> tuple[float, float]:
         server, number = load
         order.append(server)
         server.rounds.append(number)
-        return 100.0 if (server, number) == (one, 3) else server.seconds
+        return (100.0 if (server, number) == (one, 3) else server.seconds), 1.0
 
     monkeypatch.setattr("benchmarks.load.alternating.short_round", timed)
     load = lambda server, number: (server, number)  # noqa: E731
     found = alternated(one, other, load, 5, rests)  # type: ignore[arg-type]
-    assert (found.rate, found.cpu) == (0.5, 1.0)
+    assert (found.rate, found.cpu, found.driver) == (0.5, 1.0, 20 / (9 * 2 + 100 + 10)) and not found.driver_bound
     assert order[:4] == [one, other, other, one] and one.rounds == other.rounds == [*range(10)]

@@ -145,3 +145,18 @@ def test_a_removal_of_what_is_in_memory_delays_no_checkpoint() -> None:
     spiller.spilling.walk.grown_bytes = 0
     spiller.write(240_000)
     assert spiller.saving.requested
+
+
+def test_a_lower_limit_is_walked_for_at_once() -> None:
+    spiller = Spiller(600_000)
+    spiller.region.add(30)
+    spiller.region.save()
+    spiller.write(1)
+    spiller.write(0)
+    assert 300_000 < spiller.spilling.walk.hot_bytes() <= 600_000
+    spiller.standing.memory_short = True
+    spiller.write(0)
+    assert spiller.spilling.walk.hot_bytes() <= 300_000
+    walks = spiller.spilling.walk.walks
+    spiller.write(0)
+    assert spiller.spilling.walk.walks == walks
