@@ -110,7 +110,7 @@ KNOWN_FIELDS: Final[dict[type, str]] = {
     IntervalSet: "_end _grown _highs _lows",
     PendingEntries: "_chains _consumers _of_origin _released_to _time count",
     Span: "consumers delivered_ms deliveries ms newest_ms oldest_ms seq shared",
-    BlockList: "_blocks _deleted _head _low_counters _low_ids byte_count count tail",
+    BlockList: "_blocks _deleted _head _low_counters _low_ids byte_count cold_end count tail",
     EntryTree: "",
     Content: "_ends _joined _listed chunks count handle is_packed ms ms_base packed_form read sealed seq",
     Block: "_counter_base _sum _summed byte_count place stored_bytes stored_count",
