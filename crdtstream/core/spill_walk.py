@@ -14,7 +14,8 @@ trimmed, because every look at the first ID would read it.
 
 Most spilled blocks of a tree follow each other from its beginning on. A tree knows where they end (`cold_end`), and
 most walks go on there, so that they take no longer the more is on the disk. What such a walk passes over is in memory
-only while a reader has it open. Now and then a walk visits all blocks, and counts those that are spilled.
+only while a reader has it open. Now and then, and after many removals from spilled blocks, a walk visits all blocks,
+and counts those that are spilled.
 
 `hot_bytes` is an estimate: what the last walk counted, with what was written since it began, and what removals made of
 spilled blocks.
@@ -40,6 +41,8 @@ SUM_COST: Final = 6_000
 BLOCKS_A_VISIT: Final = 32
 # So many walks follow each other that pass over spilled blocks.
 PASSING_WALKS: Final = 15
+# Where removals changed more than this part of what a walk leaves, it visits all blocks.
+REWRITTEN_PARTS: Final = 4
 # Of a pending entry: its row in columns of plain numbers.
 PENDING_BYTES: Final = 36
 
@@ -73,6 +76,7 @@ class SpillWalk(BlockWalk):
         "_open_blocks",
         "_passes",
         "_passing_walks_left",
+        "_rewritten_bytes",
         "_spilled",
         "_spilled_bytes",
         "bound",
@@ -108,6 +112,8 @@ class SpillWalk(BlockWalk):
         self.target_bytes = 0
         self._bound = BoundBytes()
         self._counted = self._spilled = self._spilled_bytes = self._left = 0
+        # What removals had changed when a walk visited all blocks last.
+        self._rewritten_bytes = 0
         # Whether this walk passes over spilled blocks, and how many more will.
         self._passes = False
         self._passing_walks_left = 0
@@ -136,12 +142,14 @@ class SpillWalk(BlockWalk):
         self._before_bytes, self.grown_bytes = self.grown_bytes, 0
         self._bound = BoundBytes()
         self._counted = 0
-        self._passes = self._passing_walks_left > 0
+        rewritten_bytes = self._open_blocks.rewritten_bytes - self._rewritten_bytes
+        self._passes = self._passing_walks_left > 0 and abs(rewritten_bytes) <= target_bytes // REWRITTEN_PARTS
         if self._passes:
             self._passing_walks_left -= 1
             self._spilled, self._spilled_bytes = self.spilled_blocks, self.spilled_bytes
         else:
             self._passing_walks_left = PASSING_WALKS
+            self._rewritten_bytes = self._open_blocks.rewritten_bytes
             self._spilled = self._spilled_bytes = 0
         self.read_on = False
         self._restart()

@@ -242,6 +242,7 @@ def test_what_removals_make_of_spilled_blocks_is_spilled_again() -> None:
     region.save()
     region.spill(0)
     assert walk.hot_bytes() == walk.bound.last == hot_bytes_of(region)
+    assert walk.spilled_blocks == region.tree.block_count() - 1
 
 
 def test_hot_blocks_that_are_removed_beside_spilled_ones_are_missed_by_nothing_later() -> None:
