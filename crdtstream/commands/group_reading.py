@@ -90,14 +90,15 @@ class GroupReader(Waiter):
 
     def demand(self, context: Context, found: list[tuple[Stream, Group]]) -> None:
         """Have the blocks read that this needs before its first effect."""
+        if self.notes_last():
+            return
+        for (stream, group), after in zip(found, self.after, strict=True):
+            demand_read(context, stream, group, after, self.options, 1)
+        dirty = context.replica.changed.dirty
         claims = self.options.claim_ms != NO_CLAIM
-        makes_letters = claims and any(group.rules.deliveries_max != NO_LIMIT for _, group in found)
-        if makes_letters or not self.notes_last():
-            for (stream, group), after in zip(found, self.after, strict=True):
-                demand_read(context, stream, group, after, self.options, 1)
-        if makes_letters and context.replica.changed.dirty:
+        if dirty and claims and any(group.rules.deliveries_max != NO_LIMIT for _, group in found):
             # The stream of dead letters may have runs to prepare first, and only its group knows which stream that is.
-            acknowledge_together(context.replica, [*dict.fromkeys([key for key, _ in context.replica.changed.dirty])])
+            acknowledge_together(context.replica, [*dict.fromkeys([key for key, _ in dirty])])
 
     def notes_last(self) -> bool:
         """True for new entries of one stream: all are read before anything is noted."""

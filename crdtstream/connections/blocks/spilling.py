@@ -84,6 +84,7 @@ class Spilling:
         was written to the log so far, and so about what entries took.
         """
         walk, target_bytes = self.walk, self.target_bytes()
+        self._record_checkpoint()
         self._grow(appended_bytes)
         if not target_bytes:
             return False
@@ -115,11 +116,13 @@ class Spilling:
         grown_bytes = appended_bytes - self._appended_bytes + rewritten_bytes - self._rewritten_bytes
         self._appended_bytes, self._rewritten_bytes = appended_bytes, rewritten_bytes
         self.walk.grown_bytes += grown_bytes
+        self._unasked_bytes += max(grown_bytes, 0)
+
+    def _record_checkpoint(self) -> None:
+        """Whatever a checkpoint is for that has begun, it will have what was written before."""
         saving = self._saving
         if saving.running and self._running != saving.ended + 1:
-            # Whatever this checkpoint is for, it will have what was written before.
             self._running, self._unasked_bytes = saving.ended + 1, 0
-        self._unasked_bytes += max(grown_bytes, 0)
 
     def _ask(self, target_bytes: int) -> None:
         """Request a checkpoint if much is in none."""

@@ -39,6 +39,14 @@ class Spiller:
         return sum(block.is_spilled() for block in self.region.tree.blocks()[0])
 
 
+def filled(allowed_bytes: int) -> Spiller:
+    """With more blocks, all of which a checkpoint has."""
+    spiller = Spiller(allowed_bytes)
+    spiller.region.add(30)
+    spiller.region.save()
+    return spiller
+
+
 def test_nothing_is_spilled_unless_it_is_asked_for() -> None:
     spiller = Spiller(0)
     spiller.region.save()
@@ -99,9 +107,7 @@ def test_a_region_without_memory_spills_more() -> None:
 
 def test_removals_from_spilled_blocks_ask_for_a_checkpoint() -> None:
     """Each replaces a block of the disk by one in memory, and the log has a few bytes of that."""
-    spiller = Spiller(100_000)
-    spiller.region.add(30)
-    spiller.region.save()
+    spiller = filled(100_000)
     spiller.write(1_500_000)
     assert spiller.count() == 30
     spiller.saving.begin()
@@ -131,9 +137,7 @@ def test_a_checkpoint_for_another_reason_counts() -> None:
 
 
 def test_a_removal_of_what_is_in_memory_delays_no_checkpoint() -> None:
-    spiller = Spiller(100_000)
-    spiller.region.add(30)
-    spiller.region.save()
+    spiller = filled(100_000)
     spiller.write(1_500_000)
     spiller.region.cache.rewritten_bytes -= 5_000_000
     spiller.write(0)
@@ -148,9 +152,7 @@ def test_a_removal_of_what_is_in_memory_delays_no_checkpoint() -> None:
 
 
 def test_a_lower_limit_is_walked_for_at_once() -> None:
-    spiller = Spiller(600_000)
-    spiller.region.add(30)
-    spiller.region.save()
+    spiller = filled(600_000)
     spiller.write(1)
     spiller.write(0)
     assert 300_000 < spiller.spilling.walk.hot_bytes() <= 600_000
