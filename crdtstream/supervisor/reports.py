@@ -13,21 +13,22 @@ import secrets
 import socket
 import struct
 
-from crdtstream.runtime.service_manager import LEFT, MOVED
+from crdtstream.runtime.service_manager import LEFT, MOVED, STOPPING
 
 BYTES_MAX = 4096
 CREDENTIALS = struct.Struct("3i")
 
 
 class ShardReport:
-    """One message: whether its sender serves, has left the cluster or has moved, and its status in words."""
+    """One message: whether its sender serves, stops, has left the cluster or has moved, and its status in words."""
 
-    __slots__ = ("has_left", "has_moved", "process", "serves", "status")
+    __slots__ = ("has_left", "has_moved", "process", "serves", "status", "stops")
 
     def __init__(self, process: int, text: str) -> None:
         lines = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
         self.process = process
         self.serves = lines.get("READY") == "1"
+        self.stops = text == STOPPING
         self.has_left = text == LEFT
         self.has_moved = text == MOVED
         self.status = lines.get("STATUS", "")

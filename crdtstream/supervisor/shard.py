@@ -1,9 +1,10 @@
 """The process of one shard: started, and started again when it ends by itself, after a wait that doubles each time.
 
-A shard that ends with exit code 0 was asked to. If it left the cluster it stays down; after SHUTDOWN or SIGTERM it does
-until the supervisor is told to start it again. One that moves to another machine ends for good: with exit code 0 once
-it has told its clients, or as one with wrong settings if nothing is left to do here. If it is to run here again by
-then, it is started at once: it is refused until it takes over, because what it left was handed over.
+A shard that ends with exit code 0 was asked to. If it left the cluster it stays down; after SHUTDOWN or SIGTERM it
+does until the supervisor is told to start it again, which counts as soon as the shard has said that it stops. One that
+moves to another machine ends for good: with exit code 0 once it has told its clients, or as one with wrong settings if
+nothing is left to do here. If it is to run here again by then, it is started at once: it is refused until it takes
+over, because what it left was handed over.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class ShardProcess:
         # Before its first report a process has no handlers, so SIGHUP would end it.
         self._listens = False
         self._must_reload = False
+        # It has said that it stops.
+        self._stops = False
         # Of the last process that ended.
         self.code = 0
         # It has ended as it was asked to.
@@ -88,11 +91,13 @@ class ShardProcess:
                 await self._rest(lived_s)
 
     async def _run_once(self) -> None:
-        self._listens = self._must_reload = self._has_left = self._has_moved = False
+        self._listens = self._must_reload = self._stops = self._has_left = self._has_moved = False
         self.status = STARTING
         self._process = await asyncio.create_subprocess_exec(
             *self._command, stdin=DEVNULL, env=self._environment(), start_new_session=True
         )
+        # Set from here on only for a process that ends: its end is noticed later than others may see it.
+        self._again.clear()
         logger.info("shard-started", shard=self.number, process=self._process.pid)
         if self._stopping.is_set():
             self._process.send_signal(signal.SIGTERM)
@@ -102,7 +107,6 @@ class ShardProcess:
 
     async def _await_restart(self) -> None:
         logger.info("shard-stopped", shard=self.number)
-        self._again.clear()
         self.is_down = True
         self._report("it was stopped")
         await first_of(self._again.wait(), self._stopping.wait())
@@ -121,7 +125,6 @@ class ShardProcess:
             self._backoff_s = BACKOFF_S_MIN
         logger.error("shard-failed", shard=self.number, reason=reason_of(self.code), restart_s=self._backoff_s)
         self._report(reason_of(self.code))
-        self._again.clear()
         await first_of(asyncio.sleep(self._backoff_s), self._again.wait(), self._stopping.wait())
         self._backoff_s = min(2 * self._backoff_s, BACKOFF_S_MAX)
 
@@ -132,6 +135,7 @@ class ShardProcess:
     def heard(self, report: ShardReport) -> None:
         """Its process says this of itself."""
         self._listens = True
+        self._stops = self._stops or report.stops
         self._has_left = self._has_left or report.has_left
         self._has_moved = self._has_moved or report.has_moved
         if self._must_reload:
@@ -145,8 +149,9 @@ class ShardProcess:
         self.moves = not is_here
 
     def reload(self) -> None:
-        """Have it read its settings again, as soon as it can, and start it if it was stopped or has failed."""
-        self._again.set()
+        """Have it read its settings again, as soon as it can, and start it if it was stopped, stops or has failed."""
+        if self._process is None or self._process.returncode is not None or self._stops:
+            self._again.set()
         if self._listens:
             self._signal(signal.SIGHUP)
         else:

@@ -207,6 +207,8 @@ class Supervisor:
             self._config = config
         except (ConfigError, DiskError) as error:
             logger.error("settings-not-reloaded", reason=str(error))
+        # What a shard has said before the signal counts before it: one that stops is started again.
+        self._receive()
         numbers = here(self._config)
         for shard in self._shards:
             shard.follow(shard.number in numbers)

@@ -34,6 +34,7 @@ def test_what_a_region_tells_a_service_manager_is_heard(reports: Reports) -> Non
     assert [each.serves for each in heard] == [False, True, False, False, False]
     assert [each.has_left for each in heard] == [False, False, True, False, False]
     assert [each.has_moved for each in heard] == [False, False, False, True, False]
+    assert [each.stops for each in heard] == [False, False, False, False, True]
     assert {each.process for each in heard} == {os.getpid()}
     assert reports.read() == []
 

@@ -12,7 +12,8 @@ import pytest
 import structlog.testing
 
 from crdtstream.processes.waiting import DEADLINE_S
-from crdtstream.runtime.service_manager import MOVED
+from crdtstream.runtime.service_manager import MOVED, STOPPING
+from crdtstream.supervisor import shard as shard_module
 from crdtstream.supervisor.reports import ShardReport
 from crdtstream.supervisor.shard import STARTING, ShardProcess
 
@@ -68,6 +69,78 @@ async def test_one_that_was_stopped_stays_down_until_it_is_started_again(tmp_pat
     await reached(lambda: starts.read_text() == "xx")
     await reached(lambda: shard.is_down)
     shard.stop()
+    await within(running)
+
+
+@pytest.mark.parametrize("is_stopping", [False, True])
+async def test_one_that_is_told_to_reload_while_it_stops_is_started_again(tmp_path: Path, is_stopping: bool) -> None:
+    starts, ends = tmp_path / "starts", tmp_path / "ends"
+    shard = shard_of(
+        "import pathlib, signal, time\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        f"open({str(starts)!r}, 'a').write('x')\n"
+        f"while not pathlib.Path({str(ends)!r}).exists(): time.sleep(0.01)"
+    )
+    running = asyncio.create_task(shard.run())
+    await reached(starts.exists)
+    shard.heard(ShardReport(1, "READY=1"))
+    if is_stopping:
+        shard.heard(ShardReport(1, STOPPING))
+    shard.reload()
+    ends.touch()
+    # Started again, it ends by itself once more.
+    await reached(lambda: shard.is_down)
+    assert starts.read_text() == ("xx" if is_stopping else "x")
+    shard.stop()
+    await within(running)
+
+
+class EndsUnseen:
+    """A process that has ended before that is seen: `wait` returns once the test says so."""
+
+    pid = 1
+
+    def __init__(self, code: int) -> None:
+        self.returncode: int | None = None
+        self._code = code
+        self._is_seen = asyncio.Event()
+
+    def end(self) -> None:
+        self.returncode = self._code
+
+    def be_seen(self) -> None:
+        self._is_seen.set()
+
+    async def wait(self) -> int:
+        await self._is_seen.wait()
+        return self._code
+
+    def send_signal(self, _number: int) -> None:
+        raise ProcessLookupError
+
+
+@pytest.mark.parametrize("code", [0, 9])
+async def test_one_that_is_told_to_reload_before_its_end_is_seen_is_started_again(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes: list[EndsUnseen] = []
+
+    async def create(*_command: str, **_options: object) -> EndsUnseen:
+        processes.append(EndsUnseen(code))
+        return processes[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create)
+    monkeypatch.setattr(shard_module, "BACKOFF_S_MIN", DEADLINE_S)
+    shard = shard_of(SLEEP)
+    running = asyncio.create_task(shard.run())
+    await reached(lambda: len(processes) == 1)
+    shard.heard(ShardReport(1, "READY=1"))
+    processes[0].end()
+    shard.reload()
+    processes[0].be_seen()
+    await reached(lambda: len(processes) == 2)
+    shard.stop()
+    processes[1].be_seen()
     await within(running)
 
 
