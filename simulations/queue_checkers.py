@@ -69,7 +69,8 @@ class Acknowledgement:
 
 class AcknowledgedExactly(Checker):
     """Where a group acknowledges exactly, an XACK counts in every region, and no region delivers afterwards what was
-    acknowledged, be it before the group did so.
+    acknowledged, be it before the group did so. What was told to nobody when the group was reset does not count, even
+    if a concurrent create of it was not reset.
     """
 
     name = "exact acknowledgement"
@@ -153,7 +154,9 @@ class AcknowledgedExactly(Checker):
         if one.told:
             return not may_be_lost(world, one.last)
         group = group_of(world, one.number, one.group)
-        return group is not None and group.rules.exact and one.number not in self._lossy
+        if group is None or any(reset != NEVER_RESET for _, reset in lays_of(group) - one.lays):
+            return False
+        return group.rules.exact and one.number not in self._lossy
 
     def _check(self, world: Network, number: int, one: Acknowledgement) -> None:
         stream, group = stream_of(world, number, one.group[0]), group_of(world, number, one.group)

@@ -168,7 +168,7 @@ def covers(effect: Acknowledged, entry: Entry) -> bool:
 
 class Resets(WatchesGroups):
     """The latest reset of each create counts, and everything above the start that it sets is delivered after it, or
-    acknowledged after it.
+    acknowledged: after it, or under a concurrent create that was never reset.
     """
 
     name = "reset"
@@ -207,10 +207,12 @@ class Resets(WatchesGroups):
             return
         lays = lays_of(group)
         starts = [create.start for create in group.creates.values() if create.reset != NEVER_RESET]
+        kept = [create.runs for create in group.creates.values() if create.reset == NEVER_RESET]
         told: set[EntryId] = set().union(*(self._told.get(name, {}).get(lay, set()) for lay in lays))
         for number in world.machines:
             told |= pending_in(world, number, *name)
         for origin, ids in above_start(stream, group).items():
             left = {one for one in ids - told if any(one > start.get(origin) for start in starts)}
+            left = {one for one in left if not any(origin in runs and runs[origin].contains(one) for runs in kept)}
             if left:
                 self.fail(f"{name}: never delivered again {sorted(left)} of region {region_of(origin)}")

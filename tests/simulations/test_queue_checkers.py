@@ -101,6 +101,30 @@ def test_what_is_pending_since_before_a_reset_stays_where_another_region_holds_i
     checker.at_end(cluster)
 
 
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_what_was_told_to_nobody_when_a_concurrent_create_was_reset(is_reset: bool) -> None:
+    checker = AcknowledgedExactly()
+    cluster = Cluster(2, STRICT, checked=("properties",))
+    cluster.watch(checker)
+    cluster.sync()
+    for number in (1, 2):
+        say(cluster, 1, f"XADD x {number}00 f v")
+    cluster.sync()
+    cluster.cut(1, 2)
+    for number in (1, 2):
+        say(cluster, number, "XGROUP CREATE x g 0")
+    if is_reset:
+        say(cluster, 2, "CRDT.GROUP RESET x g ID 0")
+    say(cluster, 1, "XREADGROUP GROUP g a STREAMS x >")
+    assert say(cluster, 1, "XACK x g 200-1") == b":1\r\n"
+    cluster.heal(1, 2)
+    cluster.sync()
+    say(cluster, 1, "CRDT.GROUP SET x g ACKNOWLEDGE EXACT")
+    cluster.sync()
+    checker.at_end(cluster)
+    assert (b"200-1" in say(cluster, 2, "XREADGROUP GROUP g a STREAMS x >")) == is_reset
+
+
 def test_an_acknowledgement_that_is_lost_with_its_machine() -> None:
     checker = AcknowledgedExactly()
     cluster = cluster_with(checker)

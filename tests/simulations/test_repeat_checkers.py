@@ -8,8 +8,11 @@ from crdtstream.core.effects import Position
 from crdtstream.core.groups import positions
 from crdtstream.core.groups.group import Group
 from crdtstream.core.replica import Replica
+from crdtstream.core.values.entry_id import STRICT
 from crdtstream.scenarios.reply import Value
+from simulations.cluster import Cluster
 from simulations.history import Violation
+from simulations.queue_checkers import group_of
 from simulations.repeat_checkers import Repeats, Resets
 from tests.group_delivery import say
 from tests.simulations.test_delivery_checkers import READ, formed
@@ -82,6 +85,44 @@ def test_what_does_not_come_again_after_a_reset(monkeypatch: pytest.MonkeyPatch)
     say(cluster, 1, "CRDT.GROUP RESET x g ID 0")
     cluster.sync()
     with pytest.raises(Violation, match=r"reset: .*: never delivered again \[\(1, 1\), \(1, 2\)\] of region 1"):
+        checker.at_end(cluster)
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_what_was_acknowledged_under_a_concurrent_create_that_was_not_reset(is_recorded: bool) -> None:
+    """Region 1 tells under the create of region 2 what was acknowledged before it knew of that, and of the reset by
+    region 3.
+    """
+    checker = Resets()
+    cluster = Cluster(3, STRICT, checked=("properties",))
+    cluster.watch(checker)
+    cluster.sync()
+    say(cluster, 1, "XADD x 1 f v")
+    cluster.sync()
+    for pair in ((1, 2), (1, 3), (2, 3)):
+        cluster.cut(*pair)
+    for line in (
+        "XGROUP CREATE x g 0",
+        "XREADGROUP GROUP g a STREAMS x >",
+        "XACK x g 1-1",
+        "CRDT.GROUP RESET x g ID 1-1",
+    ):
+        say(cluster, 1, line)
+    say(cluster, 2, "XGROUP CREATE x g 0")
+    for line in ("XGROUP CREATE x g 0", "CRDT.GROUP RESET x g ID 0"):
+        say(cluster, 3, line)
+    cluster.heal(1, 2)
+    cluster.sync()
+    cluster.heal(1, 3)
+    cluster.sync()
+    if is_recorded:
+        checker.at_end(cluster)
+        return
+    group = group_of(cluster, 1, ((0, b"x"), b"g"))
+    assert group is not None
+    for create in group.creates.values():
+        create.runs = {}
+    with pytest.raises(Violation, match=r"reset: .*: never delivered again \[\(1, 1\)\] of region 1"):
         checker.at_end(cluster)
 
 
