@@ -1,6 +1,7 @@
 """What a service manager is told, where one started the region: that it serves, reads its settings again, or stops.
 
-One datagram for each change. Until the region serves, the status is the reason why it does not.
+One datagram for each change; one that finds no room is sent again at the next look at the state. That the region has
+left or moved is told once, and waits for room. Until the region serves, the status is the reason why it does not.
 
 Reference: sd_notify(3) of systemd.
 """
@@ -18,6 +19,8 @@ LEFT = "STATUS=it has left the cluster"
 # One that has said so ends because its directory is handed over, and is started again if it is to run here after all.
 MOVED = "STATUS=it has moved"
 SERVING = "READY=1\nSTATUS=serving"
+# How long these wait for room.
+LAST_S = 1.0
 
 logger = structlog.get_logger()
 
@@ -39,23 +42,26 @@ class ServiceManager:
 
     def notify_left(self) -> None:
         """The region has left its cluster, and stops in a moment."""
-        self._send(LEFT)
+        self._send(LEFT, LAST_S)
 
     def notify_moved(self) -> None:
         """The directory of this shard is handed over to another address."""
-        self._send(MOVED)
+        self._send(MOVED, LAST_S)
 
     def notify_reload(self) -> None:
         """A reload begins; it ends with the next `notify`."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
-    def _send(self, text: str) -> None:
+    def _send(self, text: str, wait_s: float = 0.0) -> None:
         if not self._address or text == self._told:
             return
         self._told = text
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
-                sending.setblocking(False)
+                # 0 is not to wait at all.
+                sending.settimeout(wait_s)
                 sending.sendto(text.encode(), self._address)
         except OSError as error:
+            if isinstance(error, BlockingIOError | TimeoutError):
+                self._told = ""
             logger.warning("service-manager-not-told", told=text.partition("\n")[0], reason=str(error))

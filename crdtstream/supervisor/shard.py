@@ -82,7 +82,7 @@ class ShardProcess:
             await self._run_once()
             if self._stopping.is_set() or (self.moves and self.code in (0, USAGE_ERROR)):
                 return
-            if self.code == 0 and self._has_left:
+            if self._has_left:
                 await self._stay_away()
             elif self.code == 0 and not self._has_moved:
                 await self._await_restart()
@@ -152,6 +152,9 @@ class ShardProcess:
         """Have it read its settings again, as soon as it can, and start it if it was stopped, stops or has failed."""
         if self._process is None or self._process.returncode is not None or self._stops:
             self._again.set()
+        if self._has_left:
+            # It ends: at last without handlers.
+            return
         if self._listens:
             self._signal(signal.SIGHUP)
         else:

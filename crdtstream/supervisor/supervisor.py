@@ -209,6 +209,8 @@ class Supervisor:
             logger.error("settings-not-reloaded", reason=str(error))
         # What a shard has said before the signal counts before it: one that stops is started again.
         self._receive()
+        # So does what has ended: what is to run here after all is started.
+        self._forget_moved()
         numbers = here(self._config)
         for shard in self._shards:
             shard.follow(shard.number in numbers)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
-from crdtstream.runtime.service_manager import ServiceManager
+from crdtstream.runtime.service_manager import LEFT, ServiceManager
 from tests.running_region import DEADLINE_S, config_of, running
 
 
@@ -67,3 +69,37 @@ def test_a_socket_that_is_gone_is_told_of(tmp_path: Path) -> None:
         service.notify("", is_stopping=False)
         service.notify("", is_stopping=False)
     assert [(log["event"], log["told"]) for log in logs] == [("service-manager-not-told", "READY=1")]
+
+
+def test_what_finds_no_room_is_told_again(manager: socket.socket) -> None:
+    service = ServiceManager(os.environ["NOTIFY_SOCKET"])
+    with capture_logs() as logs:
+        number = 0
+        while not logs:
+            number += 1
+            service.notify(f"step {number}", is_stopping=False)
+    assert [log["event"] for log in logs] == ["service-manager-not-told"]
+    heard = [manager.recv(4096).decode() for _ in range(number - 1)]
+    assert heard == [f"STATUS=step {at}" for at in range(1, number)]
+    service.notify(f"step {number}", is_stopping=False)
+    assert manager.recv(4096).decode() == f"STATUS=step {number}"
+
+
+def test_a_last_word_waits_for_room(manager: socket.socket) -> None:
+    service = ServiceManager(os.environ["NOTIFY_SOCKET"])
+    with capture_logs() as logs:
+        while not logs:
+            service.notify_reload()
+    heard: list[str] = []
+
+    def make_room() -> None:
+        while LEFT not in heard:
+            with suppress(BlockingIOError):
+                heard.append(manager.recv(4096).decode())
+
+    later = threading.Timer(0.1, make_room)
+    later.start()
+    with capture_logs() as logs:
+        service.notify_left()
+    later.join(DEADLINE_S)
+    assert heard[-1] == LEFT and logs == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import structlog.testing
 
 from crdtstream.processes.waiting import DEADLINE_S
-from crdtstream.runtime.service_manager import MOVED, STOPPING
+from crdtstream.runtime.service_manager import LEFT, MOVED, STOPPING
 from crdtstream.supervisor import shard as shard_module
 from crdtstream.supervisor.reports import ShardReport
 from crdtstream.supervisor.shard import STARTING, ShardProcess
@@ -91,6 +92,25 @@ async def test_one_that_is_told_to_reload_while_it_stops_is_started_again(tmp_pa
     # Started again, it ends by itself once more.
     await reached(lambda: shard.is_down)
     assert starts.read_text() == ("xx" if is_stopping else "x")
+    shard.stop()
+    await within(running)
+
+
+async def test_one_that_has_left_is_not_told_to_reload_and_stays_down_however_it_ends() -> None:
+    """At last it has no handlers any more, and SIGHUP would end it."""
+    shard = shard_of(SLEEP)
+    running = asyncio.create_task(shard.run())
+    await reached(lambda: shard.process_id != 0)
+    process = shard.process_id
+    for text in ("READY=1", LEFT, STOPPING):
+        shard.heard(ShardReport(process, text))
+    shard.reload()
+    await asyncio.sleep(0.2)
+    assert shard.process_id == process
+    os.kill(process, signal.SIGKILL)
+    await reached(lambda: shard.status == "it has left the cluster")
+    await asyncio.sleep(0.4)
+    assert (shard.process_id, shard.is_down) == (0, True)
     shard.stop()
     await within(running)
 
