@@ -19,6 +19,11 @@ result. A client that waits for a checkpoint parks a waiter that asks `completed
 
 from __future__ import annotations
 
+from typing import Final
+
+# After so long a checkpoint that failed is tried again, unless a client asks for one.
+RETRY_MS: Final = 60_000
+
 
 class Backup:
     """A requested backup; once it is `done`, why it failed, or else where it is and what it holds."""

@@ -1,9 +1,9 @@
 """Spilling the blocks that nobody reads (core/entries/spilled.py), a little at a time, while more is in memory than is
 asked for.
 
-A walk counts what blocks take in memory. On its way it spills each block that the checkpoint in force has, and that
-nobody read since the walk before, until no more than the target is left. So what is spilled is chosen as by a clock
-with one hand: a block that is read stays for another round.
+A walk counts what blocks take in memory, and another one follows only if that is too much. On its way that one spills
+each block that the checkpoint in force has, and that nobody read since the walk before, until no more than the target
+is left. So what is spilled is chosen as by a clock with one hand: a block that is read stays for another round.
 
 A block may be spilled without the sum of its entries, and then a digest or an audit reads it. While a digest is under
 way it gets its sum first: the digest does not come back to blocks that it has passed, and what it lacks in the end it
@@ -17,8 +17,8 @@ most walks go on there, so that they take no longer the more is on the disk. Wha
 only while a reader has it open. Now and then, and after many removals from spilled blocks, a walk visits all blocks,
 and counts those that are spilled.
 
-`hot_bytes` is an estimate: what the last walk counted, with what was written since it began, and what removals made of
-spilled blocks.
+`hot_bytes` is an estimate: what the last walk counted, with what was written to the log since it began, and what
+removals made of spilled blocks. It exceeds what there is where much was trimmed since, or delivered to groups.
 
 Reference: the clock algorithm of Corbató (1968).
 """
@@ -82,6 +82,7 @@ class SpillWalk(BlockWalk):
         "bound",
         "freed_bytes",
         "grown_bytes",
+        "only_counts",
         "read_on",
         "spilled_blocks",
         "spilled_bytes",
@@ -108,8 +109,9 @@ class SpillWalk(BlockWalk):
         self.read_on = False
         # While one walks: what was written between the walk before and this one, which will have counted it.
         self._before_bytes = 0
-        # What the last walk was to leave.
+        # What the last walk was to leave, and whether it spilled nothing.
         self.target_bytes = 0
+        self.only_counts = False
         self._bound = BoundBytes()
         self._counted = self._spilled = self._spilled_bytes = self._left = 0
         # What removals had changed when a walk visited all blocks last.
@@ -134,11 +136,11 @@ class SpillWalk(BlockWalk):
         """What was written since the last walk began that has ended."""
         return self._before_bytes + self.grown_bytes
 
-    def begin(self, target_bytes: int) -> None:
-        """Begin a walk that spills until about so much is left."""
+    def begin(self, target_bytes: int, only_counts: bool = False) -> None:
+        """Begin a walk that spills until about so much is left, or only counts."""
         assert not self.walking
-        self.target_bytes = target_bytes
-        self._left = self.hot_bytes() - target_bytes
+        self.target_bytes, self.only_counts = target_bytes, only_counts
+        self._left = 0 if only_counts else self.hot_bytes() - target_bytes
         self._before_bytes, self.grown_bytes = self.grown_bytes, 0
         self._bound = BoundBytes()
         self._counted = 0

@@ -12,7 +12,7 @@ In a region that spills, the thread of the writer also works out the sums of ent
 blocks. The loop waits for the interpreter meanwhile, so blocks that are written while the log grows fast get no sums.
 
 A checkpoint is due when a client asks for one, when the log behind the last one is long, or when the disk lacks room
-(storage/disk_room.py). A failed checkpoint is retried after `RETRY_S`, or when a client asks; for lack of room one
+(storage/disk_room.py). A failed checkpoint is retried after `RETRY_MS`, or when a client asks; for lack of room one
 follows the last after `SHORT_RETRY_S`, and twice that each time that room stayed tight. While room is low, the log is
 also shortened between checkpoints, as soon as peers no longer need it. A failure of the log itself ends the region;
 any other failure has no further effect.
@@ -34,6 +34,7 @@ from typing import TypeVar
 
 import structlog
 
+from crdtstream.connections.saving import RETRY_MS
 from crdtstream.region.node import Node
 from crdtstream.runtime.backups import Backups
 from crdtstream.runtime.blocked_turn import Unsettled
@@ -47,7 +48,6 @@ LOOK_S = 0.05
 SLICE_S = 0.001
 REST_S = 0.002
 SLICE_UNITS = 16
-RETRY_S = 60.0
 SHORT_RETRY_S = 0.5
 SHORT_RETRY_S_MAX = 10.0
 # Up to this rate of the log, over a second or two, the sums of small entries take one or two hundredths of a core.
@@ -150,7 +150,7 @@ class Saver:
         except (DiskError, Unsettled) as error:
             self._checkpointer.abort()
             self._meters.checkpoint_failures += 1
-            self._retry_s = time.monotonic() + RETRY_S
+            self._retry_s = time.monotonic() + RETRY_MS / 1000
             logger.error("checkpoint-failed", reason=str(error))
             self._node.checkpoint_ended(self._now_ms(), f"the checkpoint failed: {error}")
             for backup in backups:

@@ -1,6 +1,8 @@
 """When blocks are spilled (core/spill_walk.py): while they take more memory than `hot_bytes_max`.
 
-Only what a checkpoint has can be spilled, so one is requested as soon as half of what is allowed is in no checkpoint.
+Only what a checkpoint has can be spilled, so one is requested as soon as half of what is allowed is in no checkpoint;
+after one that failed, again a while later, although nothing more may have been written: writes may be refused by then.
+How much there is is only estimated, so a first walk counts, and a second one spills.
 Counted bytes steer, not the resident size, which shrinks later; but a region beyond `memory_bytes_max` spills down to
 half of what is allowed otherwise, before it refuses anything else that is not refused already.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from crdtstream.connections.saving import Saving
+from crdtstream.connections.saving import RETRY_MS, Saving
 from crdtstream.core.entries.packed_block import OpenBlockCache
 from crdtstream.core.keyspace import Keyspace
 from crdtstream.core.spill_walk import SpillWalk
@@ -35,7 +37,11 @@ class Spilling:
 
     __slots__ = (
         "_appended_bytes",
+        "_asked_bytes",
         "_began_ms",
+        "_ended",
+        "_failed_ms",
+        "_is_beyond",
         "_keyspace",
         "_open_blocks",
         "_rewritten_bytes",
@@ -60,9 +66,16 @@ class Spilling:
         self._began_ms = 0
         self._appended_bytes = 0
         self._rewritten_bytes = 0
-        # What blocks have grown by since a checkpoint was requested, or began, last; and the number of that one.
+        # What blocks have grown by since a checkpoint was requested, or began, last, and before; and the number of that
+        # one.
         self._unasked_bytes = 0
+        self._asked_bytes = 0
         self._running = 0
+        # The last checkpoint that has ended, and when it did if it failed.
+        self._ended = 0
+        self._failed_ms: int | None = None
+        # Whether the last walk has counted more than is allowed.
+        self._is_beyond = False
         # How many checkpoints had ended when the last walk began.
         self._saved = -1
 
@@ -90,12 +103,16 @@ class Spilling:
             return False
         if not walk.walking:
             if not self._is_due(target_bytes):
+                self._ask(target_bytes)
                 return False
             self._saved, self._began_ms = self._saving.ended, self._keyspace.now_ms
-            walk.begin(left_bytes(target_bytes))
+            walk.begin(left_bytes(target_bytes), only_counts=not self._is_beyond)
+            self._is_beyond = False
         more = walk.go_on(cost_max)
+        if walk.only_counts and not walk.walking:
+            self._is_beyond = walk.hot_bytes() > target_bytes
         self._ask(target_bytes)
-        return more
+        return more or self._is_beyond
 
     def _is_due(self, target_bytes: int) -> bool:
         """True if a walk would find more than the last one: nothing else is worth a walk."""
@@ -104,9 +121,9 @@ class Spilling:
             return True
         if walk.hot_bytes() <= target_bytes:
             return False
-        # The first walk did not know how much there is, and the last one may have been allowed to leave more.
+        # The last one may have been allowed to leave more.
         is_less = left_bytes(target_bytes) < walk.target_bytes
-        news = walk.walks == 1 or is_less or self._saved != self._saving.ended
+        news = self._is_beyond or is_less or self._saved != self._saving.ended
         reads_ended = walk.read_on and abs(self._keyspace.now_ms - self._began_ms) >= READ_ON_MS
         return news or reads_ended or walk.grown_bytes >= target_bytes // SPARE_PARTS
 
@@ -119,18 +136,32 @@ class Spilling:
         self._unasked_bytes += max(grown_bytes, 0)
 
     def _record_checkpoint(self) -> None:
-        """Whatever a checkpoint is for that has begun, it will have what was written before."""
+        """Whatever a checkpoint is for that has begun, it will have what was written before, unless it fails."""
         saving = self._saving
+        if saving.ended != self._ended:
+            self._ended = saving.ended
+            self._failed_ms = self._keyspace.now_ms if saving.failure else None
+            self._unasked_bytes += self._asked_bytes if saving.failure else 0
+            self._asked_bytes = 0
         if saving.running and self._running != saving.ended + 1:
-            self._running, self._unasked_bytes = saving.ended + 1, 0
+            self._running = saving.ended + 1
+            self._count_as_asked()
+
+    def _count_as_asked(self) -> None:
+        self._asked_bytes += self._unasked_bytes
+        self._unasked_bytes = 0
 
     def _ask(self, target_bytes: int) -> None:
         """Request a checkpoint if much is in none."""
         saving, step_bytes = self._saving, target_bytes // UNSAVED_PARTS
         is_much = self.walk.unspillable_bytes() > step_bytes <= self._unasked_bytes
-        if is_much and not saving.requested and not saving.running:
-            self._unasked_bytes = 0
+        if is_much and not saving.requested and not saving.running and not self._is_delayed():
+            self._count_as_asked()
             saving.request()
+
+    def _is_delayed(self) -> bool:
+        """True for a while after a checkpoint that failed."""
+        return self._failed_ms is not None and abs(self._keyspace.now_ms - self._failed_ms) < RETRY_MS
 
 
 def left_bytes(target_bytes: int) -> int:

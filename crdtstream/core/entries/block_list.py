@@ -70,6 +70,14 @@ def hot_copy(block: Block, low: int) -> Block:
     return block.joined([(low, block.count)])
 
 
+def counted_copy(block: Block, low: int) -> Block:
+    """The same, where nothing else counts that it takes memory."""
+    copy = hot_copy(block, low)
+    if block.packed_form is not None:
+        block.packed_form.open_blocks.rewritten_bytes += copy.held_bytes()
+    return copy
+
+
 class BlockList(Extent):
     """Blocks in ID order, of which any entries can be removed."""
 
@@ -300,7 +308,7 @@ class BlockList(Extent):
         self._low_counters[first:end] = [block.counter_at(0) for block in fresh]
         self._limit_cold(first, end, len(fresh))
         if self._blocks and is_cold(self._blocks[-1]):
-            self._blocks[-1] = hot_copy(self._blocks[-1], 0)
+            self._blocks[-1] = counted_copy(self._blocks[-1], 0)
         self.tail = self._blocks[-1] if self._blocks else NO_TAIL
         for block in fresh:
             if block is not self.tail:

@@ -20,7 +20,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from crdtstream.core.entries.block import BLOCK_BYTES, BLOCK_ENTRIES, CHECKSUM_MODULUS, Block, add_counter_ranges
-from crdtstream.core.entries.block_list import NO_TAIL, BlockList, hot_copy, is_cold
+from crdtstream.core.entries.block_list import NO_TAIL, BlockList, counted_copy, is_cold
 from crdtstream.core.entries.bursts import Burst
 from crdtstream.core.entries.raw_columns import shifted
 from crdtstream.core.entries.slices import Slice
@@ -449,7 +449,7 @@ class EntryTree(BlockList):
     def of_blocks(blocks: list[Block], head: int) -> EntryTree:
         tree = EntryTree()
         if head and is_cold(blocks[0]):
-            blocks, head = [hot_copy(blocks[0], head), *blocks[1:]], 0
+            blocks, head = [counted_copy(blocks[0], head), *blocks[1:]], 0
         tree._put(0, 0, blocks)
         tree._head = head
         if blocks:
