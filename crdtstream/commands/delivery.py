@@ -46,8 +46,9 @@ def is_held_by_others(stream: Stream, group: Group, consumer: bytes) -> bool:
 
 def claimable(stream: Stream, group: Group) -> int:
     """How many entries that live are pending here, and are delivered by no other region now."""
-    rows = group.pending.rows(ID_MIN, ID_MAX, -1, None)
-    return sum([stream.holds(row.origin, row.entry_id) for row in rows if not group.withholds(row.origin)])
+    rows = [row for row in group.pending.rows(ID_MIN, ID_MAX, -1, None) if not group.withholds(row.origin)]
+    stream.demand([row.entry_id for row in rows])
+    return sum([stream.holds(row.origin, row.entry_id) for row in rows])
 
 
 def live_pending(stream: Stream, group: Group) -> int:

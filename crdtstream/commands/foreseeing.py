@@ -16,9 +16,10 @@ from crdtstream.commands import arguments
 from crdtstream.commands.acknowledging import demand_acknowledged
 from crdtstream.commands.adding import TrimOptions, parse_add, parse_trim
 from crdtstream.commands.arguments import ACKED, DELREF
+from crdtstream.commands.claiming import ATTEMPTS_PER_COUNT
 from crdtstream.commands.group_reading import demand_read, read_after
 from crdtstream.commands.integers import integer
-from crdtstream.commands.pending_entries import ATTEMPTS_PER_COUNT, AutoclaimOptions, parse_claimed_ids
+from crdtstream.commands.pending_entries import AutoclaimOptions, parse_claimed_ids
 from crdtstream.commands.read_options import parse_read
 from crdtstream.commands.releasing import NackOptions
 from crdtstream.commands.removing import NamedIds, ranges_of, surplus_to_remove

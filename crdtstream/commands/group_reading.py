@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 from crdtstream.commands import arguments
-from crdtstream.commands.claiming import idle_of, live_rows, more_deliveries, oldest_ms, with_history
+from crdtstream.commands.claiming import claimable_rows, idle_of, more_deliveries, oldest_ms, with_history
 from crdtstream.commands.dead_letters import without_poison
-from crdtstream.commands.delivery import NO_DELIVERY, claimable, look, may_read
+from crdtstream.commands.delivery import NO_DELIVERY, claimable, is_held_by_others, look, may_read
 from crdtstream.commands.groups import attend, live_entry
 from crdtstream.commands.read_options import NO_CLAIM, READ_OPTIONS, ReadOptions, ReplyBudget, parse_read
 from crdtstream.commands.reading import size_of, stream_header, streams_header
@@ -179,15 +179,15 @@ class GroupReader(Waiter):
 
     def claimed_rows(self, context: Context, key: Key, stream: Stream, group: Group, limit: int) -> list[PendingRow]:
         """What may be taken over; what was delivered too often becomes a dead letter."""
-        while True:
-            rows = live_rows(context, stream, group, self.options.claim_ms, limit)
-            if group.rules.ordered and len(rows) < claimable(stream, group):
-                return []
-            if group.rules.deliveries_max == NO_LIMIT:
-                return rows
-            rows, moved = without_poison(context, key, self.options.group, stream, group, rows)
-            if rows or not moved:
-                return rows
+        rows = claimable_rows(context, stream, group, self.options.claim_ms, limit)
+        if group.rules.ordered and len(rows) < claimable(stream, group):
+            return []
+        if group.rules.deliveries_max != NO_LIMIT:
+            rows, _ = without_poison(context, key, self.options.group, stream, group, rows)
+        is_more = 0 <= limit < len(rows)
+        if group.rules.ordered and is_more:
+            return []
+        return rows[:limit] if is_more else rows
 
     def read_history(
         self, context: Context, key: Key, stream: Stream, group: Group, after: EntryId, budget: ReplyBudget
@@ -245,14 +245,17 @@ def demand_read(
     context: Context, stream: Stream, group: Group, after: EntryId, options: ReadOptions, reads: int
 ) -> None:
     """Have the blocks read for so many reads of this group, each of which goes on behind the one before."""
-    start = next_id(after)
+    start, limit = next_id(after), ReplyBudget(options).limit(options.count) * reads
     if after == NEW:
-        limit = options.count * reads
         if options.claim_ms != NO_CLAIM:
-            live_rows(context, stream, group, options.claim_ms, limit)
+            claimable_rows(context, stream, group, options.claim_ms, limit)
+        if group.rules.ordered:
+            is_held_by_others(stream, group, options.consumer)
+            if options.claim_ms != NO_CLAIM:
+                claimable(stream, group)
         group.next_entries(stream.chains, limit)
     elif start is not None:
-        stream.demand([row.entry_id for row in group.pending.rows(start, ID_MAX, options.count, options.consumer)])
+        stream.demand([row.entry_id for row in group.pending.rows(start, ID_MAX, limit, options.consumer)])
 
 
 def readable(context: Context, key: Key, name: bytes) -> tuple[Stream, Group]:

@@ -13,6 +13,7 @@ Reference: `xpendingCommand`, `xclaimCommand`, `xautoclaimCommand` of Redis 7.2.
 from __future__ import annotations
 
 from crdtstream.commands import arguments
+from crdtstream.commands.claiming import ATTEMPTS_PER_COUNT
 from crdtstream.commands.dead_letters import DeadLetters, limited
 from crdtstream.commands.delivery import look
 from crdtstream.commands.groups import attend, live_entry
@@ -32,7 +33,6 @@ from crdtstream.protocols import replies
 PAGE_ROWS = 128
 COUNT_DEFAULT = 100
 COUNT_MAX = I64_MAX // 16
-ATTEMPTS_PER_COUNT = 10
 GONE = 0
 LEFT = 1
 TAKEN = 2

@@ -4,6 +4,7 @@ disk in the middle of a request.
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,21 +59,28 @@ class Twin:
         self.file = file
         # How many blocks were waited for in the middle of a request.
         self.waited = 0
+        # How many were read for the last request before it ran.
+        self.read_for_requests = 0
 
     def ask(self, words: Request) -> bytes:
         node = self.node
         if self.file is not None:
             spill_all(node.replica.keyspace, self.file, node.open_blocks)
         before = node.replica.reads.waited
+        self.read_for_requests = 0
         node.execute(CLIENT, [word.encode() for word in words], START_MS + 100)
         reply = self.drain()
         while not reply and node.context.block_reads.wanted:
             for read in node.context.block_reads.drain():
+                self.read_for_requests += len(read.handles)
                 read.finish(read.read())
             reply = self.drain()
         self.waited += node.replica.reads.waited - before
         node.check()
         return reply
+
+    def say(self, line: str) -> bytes:
+        return self.ask(line.split())
 
     def drain(self) -> bytes:
         reply = b""
@@ -227,3 +235,62 @@ def test_a_reader_that_claims_one_entry_has_few_blocks_read() -> None:
     region.send(CLIENT, "XREADGROUP GROUP g b CLAIM 0 COUNT 1 STREAMS s >")
     assert region.read()[CLIENT].count(VALUE.encode()) == 1
     assert region.file.reads - before <= 2
+
+
+@pytest.mark.parametrize(
+    "options", ["MAXCOUNT 1 STREAMS s t > >", "MAXSIZE 100 STREAMS s t > >", "MAXCOUNT 1 CLAIM 1000 STREAMS s >"]
+)
+def test_a_reader_whose_reply_is_limited_has_few_blocks_read(options: str) -> None:
+    file = SlowFile()
+    twin = Twin(file)
+    for words in [*OPENING, ["XGROUP", "CREATE", "t", "g", "0", "MKSTREAM"]]:
+        twin.ask(words)
+    twin.ask(["XRANGE", "s", "-", "+"])
+    assert file.reads > 3
+    before = file.reads
+    assert twin.say(f"XREADGROUP GROUP g a {options}").count(VALUE.encode()) == 1
+    # Those that it needs, and what a check of the test reads.
+    assert twin.read_for_requests <= 2 < file.reads - before
+
+
+def delivered(group: str) -> Twin:
+    """All entries are pending at a consumer."""
+    twin = Twin(SlowFile())
+    for words in OPENING[2:]:
+        twin.ask(words)
+    twin.say(f"XGROUP CREATE s g 0 {group}")
+    twin.say("XREADGROUP GROUP g a STREAMS s >")
+    twin.say("XGROUP CREATECONSUMER s g b")
+    return twin
+
+
+def test_a_reader_moves_no_more_dead_letters_than_it_has_had_blocks_read_for() -> None:
+    twin = delivered("CRDT MAXDELIVERIES 1 DEADLETTER dead")
+    assert twin.say("XREADGROUP GROUP g b COUNT 1 CLAIM 0 STREAMS s >") == b"*-1\r\n"
+    assert twin.ask(["XLEN", "dead"]) == b":10\r\n"
+    twin.say("XREADGROUP GROUP g b COUNT 1 CLAIM 0 STREAMS s >")
+    twin.say("XREADGROUP GROUP g b COUNT 1 CLAIM 0 STREAMS s >")
+    assert twin.ask(["XLEN", "dead"]) == b":%d\r\n" % ENTRIES
+    assert twin.waited == 0
+
+
+@pytest.mark.parametrize("consumer", ["b", "new"])
+def test_a_blocked_reader_that_claims_reads_no_block_to_know_when_to_look_again(consumer: str) -> None:
+    twin = delivered("")
+    twin.ask(["XDEL", "s", *IDS[:15]])
+    assert twin.say(f"XREADGROUP GROUP g {consumer} BLOCK 100000 CLAIM 3000 STREAMS s >") == b""
+    node, before = twin.node, twin.node.replica.reads.waited
+    reply, looks = b"", 0
+    while not reply:
+        looks += 1
+        assert looks < 30
+        assert twin.file is not None
+        spill_all(node.replica.keyspace, twin.file, node.open_blocks)
+        node.tick(START_MS + 100 + looks * 500)
+        reply = twin.drain()
+        while not reply and node.context.block_reads.wanted:
+            for read in node.context.block_reads.drain():
+                read.finish(read.read())
+            reply = twin.drain()
+    assert twin.waited == 0 and node.replica.reads.waited == before
+    assert reply.count(VALUE.encode()) == ENTRIES - 15 and looks == 6
