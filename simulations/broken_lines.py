@@ -483,8 +483,8 @@ MUTATIONS = (
     Mutation(
         "a directory that wrote alone founds nothing",
         "replication/membership/membership.py",
-        "        is_known = bool(self._applied.members",
-        "        is_known = bool(self._applied.vector.total() or self._applied.members",
+        "        is_known = birth.was_in_cluster() or ",
+        "        is_known = birth.was_in_cluster() or self._applied.vector.total() > 0 or ",
         "collection",
     ),
 )

@@ -76,7 +76,7 @@ def test_what_is_open_when_a_request_begins_may_be_read_again_after_it_was_close
 @pytest.mark.parametrize("same", [True, False], ids=["the same", "another"])
 def test_what_was_read_for_a_request_may_be_read_at_once_after_it_was_closed(same: bool) -> None:
     """A block that another one closed is read again, in the turn for which it had been read on a thread."""
-    world, checker = spilling(7), NothingWaits()
+    world, checker = spilling(9), NothingWaits()
     number, machine = spilled_region(world)
     handles = [block.handle for block in blocks_of(machine) if block.is_spilled() and block.handle is not None]
     read, other = handles[0], handles[0 if same else 1]

@@ -2,7 +2,7 @@
 
 Only what a checkpoint has can be spilled, so one is requested as soon as half of what is allowed is in no checkpoint;
 after one that failed, again a while later, although nothing more may have been written: writes may be refused by then.
-How much there is is only estimated, so a first walk counts, and a second one spills.
+How much there is is estimated, so where the last walk left less than is allowed, one counts, and another one spills.
 Counted bytes steer, not the resident size, which shrinks later; but a region beyond `memory_bytes_max` spills down to
 half of what is allowed otherwise, before it refuses anything else that is not refused already.
 """
@@ -106,7 +106,8 @@ class Spilling:
                 self._ask(target_bytes)
                 return False
             self._saved, self._began_ms = self._saving.ended, self._keyspace.now_ms
-            walk.begin(left_bytes(target_bytes), only_counts=not self._is_beyond)
+            is_counted = self._is_beyond or walk.walked_bytes > target_bytes
+            walk.begin(left_bytes(target_bytes), only_counts=not is_counted)
             self._is_beyond = False
         more = walk.go_on(cost_max)
         if walk.only_counts and not walk.walking:

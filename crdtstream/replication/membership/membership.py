@@ -5,8 +5,8 @@ Every start of a process creates a new origin (birth.py), so all of this happens
 **Admission.** An admitted origin may create groups, sponsor other origins and forget tombstones; core/members.py lists
 the ways to be admitted. An origin records its admission (`MemberAdmitted`) when it first needs it. Until then the
 admission lapses if its sponsor turns out to have ended before the Join. A new data directory serves no clients before
-its admission; an origin of a directory that has been used before serves everything except XGROUP CREATE. A region
-without peers that starts with an empty directory founds a cluster of its own. A region admits itself if no other
+its admission, however often its process restarts; an origin of a directory that was in a cluster, or has served, serves
+everything except XGROUP CREATE. A region without peers that starts with an empty directory founds a cluster of its own. A region admits itself if no other
 origin counts.
 
 **Sponsor.** An admitted region writes a Join for each linked origin that has no sponsor, and evicts the earlier origins
@@ -108,8 +108,12 @@ class Membership:
     def start(self, seed: int, now_ms: int) -> None:
         """After recovery."""
         self._started_ms = now_ms
-        is_known = bool(self._applied.members.origins() or self._birth.founders)
-        self.own.start(is_known, self._applied.vector.total() > 0)
+        birth, members = self._birth, self._applied.members
+        # A directory that has only heard of a cluster is as new as an empty one: it is not counted, so the others may
+        # forget what it has not seen.
+        has_heard = bool(members.origins() or birth.founders)
+        is_known = birth.was_in_cluster() or (has_heard and birth.has_served())
+        self.own.start(is_known, self._applied.vector.total() > 0 and not has_heard)
         self._birth.start(seed, self._turn)
         if self._is_alone():
             self._birth.found(self._birth.origin, self._turn)

@@ -160,12 +160,33 @@ class Birth:
     def predecessors(self) -> list[int]:
         """Those of the lineage that have not ended, the newest last. What one of them did may come back from peers
         after it was lost here, so it is not known which of them left nothing; the newest are enough. Those that ended
-        are the first to be forgotten: until then they tell that this directory was in the cluster.
+        are the first to be forgotten, but for the newest that tells that this directory was in a cluster.
         """
         ended = self._replica.applied.members.is_evicted
         left = [origin for origin in self.lineage if not ended(origin)]
-        self.lineage = [*filter(ended, self.lineage), *left][-LINEAGE_MAX:]
+        members = [*filter(self._is_member, self.lineage)]
+        kept = [*filter(ended, self.lineage), *left][-LINEAGE_MAX:]
+        self.lineage = kept if not members or members[-1] in kept else [members[-1], *kept[1:]]
         return left[-LINEAGE_MAX:]
+
+    def was_in_cluster(self) -> bool:
+        """True if an origin of this directory was in a cluster. To have heard of one, or to have its data, is not to
+        have been in it.
+        """
+        return any(map(self._is_member, [*self.lineage, self.origin]))
+
+    def has_served(self) -> bool:
+        """True if an origin of this directory has made effects beside Joins of itself."""
+        applied = self._replica.applied
+        return any(
+            applied.vector.get(origin) > sum([sponsor == origin for sponsor, _ in applied.members.joins_of(origin)])
+            for origin in [*self.lineage, self.origin]
+        )
+
+    def _is_member(self, origin: int) -> bool:
+        members = self._replica.applied.members
+        was_admitted = members.is_admitted(origin) or members.sponsor_of(origin) is not None
+        return origin in self.founders or was_admitted or members.has_ended(origin)
 
     def _draw(self) -> int:
         """The seed itself, then what splitmix64 makes of it."""

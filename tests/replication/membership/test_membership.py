@@ -122,6 +122,48 @@ def test_a_new_region_serves_once_its_sponsor_has_admitted_it() -> None:
     assert sponsor is not None and sponsor[0] == 2
 
 
+@pytest.mark.parametrize("adds", [False, True])
+def test_a_new_region_that_has_heard_of_a_cluster_serves_no_sooner_after_a_restart(adds: bool) -> None:
+    """The others do not count it yet, so they may forget what it has not seen."""
+    cluster = Cluster(3, STRICT, absent=(3,))
+    cluster.sync()
+    if adds:
+        run(cluster, 1, "XADD x 100 f v")
+        cluster.sync()
+    cluster.node(2).writable(False)
+    cluster.add(3, 2)
+    sync_disks(cluster)
+    assert cluster.node(3).birth.founders
+    cluster.cut(2, 3)
+    cluster.restart(3)
+    assert "waits to hear from its peers" in waiting_for(cluster, 3)
+    assert str(run(cluster, 3, "XLEN x")).count("LOADING") == 1
+    cluster.heal(2, 3)
+    cluster.node(2).writable(True)
+    live(cluster, TIMEOUT_MS)
+    assert waiting_for(cluster, 3) == "" and run(cluster, 3, "XLEN x") == adds
+    cluster.cut(2, 3)
+    cluster.restart(3)
+    assert waiting_for(cluster, 3) == "", "now it was in the cluster"
+
+
+def test_a_new_region_that_has_served_at_once_does_so_after_a_restart_without_the_option() -> None:
+    cluster = Cluster(3, STRICT, absent=(3,))
+    cluster.sync()
+    cluster.node(2).writable(False)
+    cluster.add(3, 2)
+    region = cluster.machines[3]
+    region.config = replace(region.config, incarnation=7)
+    cluster.restart(3)
+    assert isinstance(run(cluster, 3, "XADD x 100 f v"), str)
+    sync_disks(cluster)
+    cluster.cut(2, 3)
+    region.config = replace(region.config, incarnation=None)
+    cluster.restart(3)
+    assert waiting_for(cluster, 3) == "" and not cluster.node(3).membership.admitted
+    assert run(cluster, 3, "XLEN x") == 1
+
+
 def test_an_incarnation_that_is_given_waits_for_nobody() -> None:
     cluster = mesh_of_new(2)
     region = cluster.machines[1]
