@@ -483,8 +483,8 @@ MUTATIONS = (
     Mutation(
         "a directory that wrote alone founds nothing",
         "replication/membership/membership.py",
-        "        is_known = birth.was_in_cluster() or ",
-        "        is_known = birth.was_in_cluster() or self._applied.vector.total() > 0 or ",
+        "        self.own.start(self._birth.was_in_cluster(), holds_data)\n",
+        "        self.own.start(self._birth.was_in_cluster() or holds_data, holds_data)\n",
         "collection",
     ),
 )

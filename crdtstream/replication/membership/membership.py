@@ -6,8 +6,8 @@ Every start of a process creates a new origin (birth.py), so all of this happens
 the ways to be admitted. An origin records its admission (`MemberAdmitted`) when it first needs it. Until then the
 admission lapses if its sponsor turns out to have ended before the Join. A new data directory serves no clients before
 its admission, however often its process restarts; an origin of a directory that was in a cluster, or has served, serves
-everything except XGROUP CREATE. A region without peers that starts with an empty directory founds a cluster of its own. A region admits itself if no other
-origin counts.
+everything except XGROUP CREATE. A region without peers that starts with an empty directory founds a cluster of its own.
+A region admits itself if no other origin counts.
 
 **Sponsor.** An admitted region writes a Join for each linked origin that has no sponsor, and evicts the earlier origins
 of that region. It does so once it holds all effects of these that any region is known to hold, so none of their group
@@ -108,12 +108,8 @@ class Membership:
     def start(self, seed: int, now_ms: int) -> None:
         """After recovery."""
         self._started_ms = now_ms
-        birth, members = self._birth, self._applied.members
-        # A directory that has only heard of a cluster is as new as an empty one: it is not counted, so the others may
-        # forget what it has not seen.
-        has_heard = bool(members.origins() or birth.founders)
-        is_known = birth.was_in_cluster() or (has_heard and birth.has_served())
-        self.own.start(is_known, self._applied.vector.total() > 0 and not has_heard)
+        holds_data = self._applied.vector.total() > 0 and not self._birth.has_heard()
+        self.own.start(self._birth.was_in_cluster(), holds_data)
         self._birth.start(seed, self._turn)
         if self._is_alone():
             self._birth.found(self._birth.origin, self._turn)

@@ -169,19 +169,22 @@ class Birth:
         self.lineage = kept if not members or members[-1] in kept else [members[-1], *kept[1:]]
         return left[-LINEAGE_MAX:]
 
-    def was_in_cluster(self) -> bool:
-        """True if an origin of this directory was in a cluster. To have heard of one, or to have its data, is not to
-        have been in it.
-        """
-        return any(map(self._is_member, [*self.lineage, self.origin]))
+    def has_heard(self) -> bool:
+        """True if a cluster is known, whether or not this directory was in it."""
+        return bool(self._replica.applied.members.origins() or self.founders)
 
-    def has_served(self) -> bool:
-        """True if an origin of this directory has made effects beside Joins of itself."""
+    def was_in_cluster(self) -> bool:
+        """True if an origin of this directory was in a cluster, or has served and heard of one. A directory that has
+        only heard of a cluster, or received its data, is as new as an empty one: nobody counts it, so the others may
+        forget what it has not seen.
+        """
+        lineage = [*self.lineage, self.origin]
+        return any(map(self._is_member, lineage)) or (self.has_heard() and any(map(self._has_served, lineage)))
+
+    def _has_served(self, origin: int) -> bool:
+        """True if it has made effects beside Joins of itself."""
         applied = self._replica.applied
-        return any(
-            applied.vector.get(origin) > sum([sponsor == origin for sponsor, _ in applied.members.joins_of(origin)])
-            for origin in [*self.lineage, self.origin]
-        )
+        return applied.vector.get(origin) > sum([sponsor == origin for sponsor, _ in applied.members.joins_of(origin)])
 
     def _is_member(self, origin: int) -> bool:
         members = self._replica.applied.members
