@@ -107,6 +107,9 @@ class ShardProcess:
 
     async def _await_restart(self) -> None:
         logger.info("shard-stopped", shard=self.number)
+        if self._again.is_set():
+            # It is not down: the supervisor would end with the last one.
+            return
         self.is_down = True
         self._report("it was stopped")
         await first_of(self._again.wait(), self._stopping.wait())
@@ -153,7 +156,7 @@ class ShardProcess:
         if self._process is None or self._process.returncode is not None or self._stops:
             self._again.set()
         if self._has_left:
-            # It ends: at last without handlers.
+            # It is ending, and in its last moments it has no handlers.
             return
         if self._listens:
             self._signal(signal.SIGHUP)

@@ -194,6 +194,9 @@ class Supervisor:
 
     def reload(self) -> None:
         """Read the settings again, and have the shards do so."""
+        # What happened before the signal counts before it: a shard that stops, or has moved, is started again.
+        self._receive()
+        self._forget_moved()
         self._manager.notify_reload()
         try:
             # Of the settings that the map comes from `announce` and `shard` change without a start.
@@ -207,10 +210,6 @@ class Supervisor:
             self._config = config
         except (ConfigError, DiskError) as error:
             logger.error("settings-not-reloaded", reason=str(error))
-        # What a shard has said before the signal counts before it: one that stops is started again.
-        self._receive()
-        # So does what has ended: what is to run here after all is started.
-        self._forget_moved()
         numbers = here(self._config)
         for shard in self._shards:
             shard.follow(shard.number in numbers)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from crdtstream.runtime.service_manager import LEFT, ServiceManager
+from crdtstream.runtime import service_manager
+from crdtstream.runtime.service_manager import LEFT, STOPPING, ServiceManager
 from tests.running_region import DEADLINE_S, config_of, running
 
 
@@ -103,3 +104,22 @@ def test_a_last_word_waits_for_room(manager: socket.socket) -> None:
         service.notify_left()
     later.join(DEADLINE_S)
     assert heard[-1] == LEFT and logs == []
+
+
+def test_that_a_region_has_left_is_told_again_until_it_arrives(
+    manager: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_manager, "LAST_S", 0.05)
+    service = ServiceManager(os.environ["NOTIFY_SOCKET"])
+    with capture_logs() as logs:
+        while not logs:
+            service.notify_reload()
+        service.notify_left()
+        service.notify("", is_stopping=True)
+    heard: list[str] = []
+    with suppress(BlockingIOError):
+        while True:
+            heard.append(manager.recv(4096).decode())
+    assert LEFT not in heard
+    service.notify("", is_stopping=True)
+    assert [manager.recv(4096).decode() for _ in range(2)] == [LEFT, STOPPING]

@@ -76,11 +76,13 @@ async def test_one_that_was_stopped_stays_down_until_it_is_started_again(tmp_pat
 @pytest.mark.parametrize("is_stopping", [False, True])
 async def test_one_that_is_told_to_reload_while_it_stops_is_started_again(tmp_path: Path, is_stopping: bool) -> None:
     starts, ends = tmp_path / "starts", tmp_path / "ends"
+    was_down: list[bool] = []
     shard = shard_of(
         "import pathlib, signal, time\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         f"open({str(starts)!r}, 'a').write('x')\n"
-        f"while not pathlib.Path({str(ends)!r}).exists(): time.sleep(0.01)"
+        f"while not pathlib.Path({str(ends)!r}).exists(): time.sleep(0.01)",
+        lambda: was_down.append(shard.is_down),
     )
     running = asyncio.create_task(shard.run())
     await reached(starts.exists)
@@ -89,8 +91,9 @@ async def test_one_that_is_told_to_reload_while_it_stops_is_started_again(tmp_pa
         shard.heard(ShardReport(1, STOPPING))
     shard.reload()
     ends.touch()
-    # Started again, it ends by itself once more.
+    # Started again, it ends by itself once more. Before, a supervisor would end with it if it were down.
     await reached(lambda: shard.is_down)
+    assert was_down.index(True) == len(was_down) - 1
     assert starts.read_text() == ("xx" if is_stopping else "x")
     shard.stop()
     await within(running)
