@@ -100,7 +100,7 @@ def evict(context: Context, client: Client, argv: list[bytes]) -> Reply:
         raise CommandError("ERR syntax error: CRDT.EVICT region|origin [FORCE]")
     admission, peers = context.cluster.admission, context.cluster.neighbours.peers()
     origins = named_origins(context, peers, argv[1])
-    if admission is not None and admission.is_new:
+    if admission is not None and admission.is_outside:
         # The others would take its eviction for a sign of a cluster, and found none.
         raise CommandError(
             "ERR this region belongs to no cluster yet, so it cannot evict: wait until it is admitted (INFO"

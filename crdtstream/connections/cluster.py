@@ -121,8 +121,8 @@ class AdmissionPort(Protocol):
     @property
     def admitted(self) -> bool: ...
     @property
-    def is_new(self) -> bool:
-        """True while this region has been in no cluster."""
+    def is_outside(self) -> bool:
+        """True while this region has been in no cluster, and has heard of none."""
 
     def want(self) -> None:
         """A client waits for the admission."""

@@ -284,6 +284,14 @@ class Members:
         admission = self._admissions.get(join[0])
         return admission is not None and admission.counter < join[1]
 
+    def was_admitted(self, origin: int) -> bool:
+        """True if the origin was admitted, be it that it has ended or that the admission is void by now."""
+        return origin in self._admissions or any(map(self._is_sponsored, self._joins.get(origin, {})))
+
+    def own_joins(self, origin: int) -> int:
+        """How many Joins the origin has made of itself."""
+        return sum([sponsor == origin for sponsor, _ in self._joins.get(origin, {})])
+
     def has_sponsored(self, sponsor: int, origin: int) -> bool:
         """True if that sponsor joined that origin; if the sponsor was admitted, the Join must be later than that."""
         admission = self._admissions.get(sponsor)

@@ -143,7 +143,7 @@ class FakeAdmission:
 
     def __init__(self) -> None:
         self.admitted = False
-        self.is_new = False
+        self.is_outside = False
         self.wanted = False
         self.said = 0
 

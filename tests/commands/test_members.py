@@ -111,10 +111,10 @@ def test_one_that_was_followed_has_ended_already() -> None:
 def test_a_region_that_is_in_no_cluster_evicts_nobody() -> None:
     region = region_of_four()
     admission = region.context.cluster.admission = FakeAdmission()
-    admission.is_new, prepared = True, region.replica.prepared
+    admission.is_outside, prepared = True, region.replica.prepared
     assert (region.line("CRDT.EVICT 2 FORCE") or b"").startswith(b"-ERR this region belongs to no cluster yet")
     assert region.replica.prepared == prepared
-    admission.is_new = False
+    admission.is_outside = False
     assert b"no cluster" not in (region.line("CRDT.EVICT 2 FORCE") or b"")
 
 

@@ -217,7 +217,7 @@ class Later:
     """The admission of this region's origin, which comes when the test says so."""
 
     def __init__(self) -> None:
-        self.admitted = self.is_new = False
+        self.admitted = self.is_outside = False
 
     def want(self) -> None:
         """It is wanted all the time."""

@@ -3,7 +3,7 @@
     unborn       the log is being read
     new          its directory was empty, or had only heard of a cluster: it serves nobody before it is admitted
     used         its directory holds data, and has heard of no cluster: it serves
-    returned     its directory was in a cluster, or has served: it serves, and creates no groups
+    returned     its directory was in a cluster, or was written to: it serves, and creates no groups
     admitted     it may do what only an admitted origin may
 
 states.py has the events between them; every change of a state is made here.
@@ -41,7 +41,7 @@ class OwnState:
         self.demand = UNASKED
 
     def start(self, is_known: bool, holds_data: bool) -> None:
-        """The log is read; `is_known`: this directory was in a cluster, or has heard of one and served."""
+        """The log is read; `is_known`: this directory was in a cluster, or was written to and has heard of one."""
         self._pass(STARTS_KNOWN if is_known else STARTS_USED if holds_data else STARTS_EMPTY)
 
     def admit(self) -> None:

@@ -5,9 +5,9 @@ Every start of a process creates a new origin (birth.py), so all of this happens
 **Admission.** An admitted origin may create groups, sponsor other origins and forget tombstones; core/members.py lists
 the ways to be admitted. An origin records its admission (`MemberAdmitted`) when it first needs it. Until then the
 admission lapses if its sponsor turns out to have ended before the Join. A new data directory serves no clients before
-its admission, however often its process restarts; an origin of a directory that was in a cluster, or has served, serves
-everything except XGROUP CREATE. A region without peers that starts with an empty directory founds a cluster of its own.
-A region admits itself if no other origin counts.
+its admission, however often its process restarts; an origin of a directory that was in a cluster, or was written to,
+serves everything except XGROUP CREATE. A region without peers that starts with an empty directory founds a cluster of
+its own. A region admits itself if no other origin counts.
 
 **Sponsor.** An admitted region writes a Join for each linked origin that has no sponsor, and evicts the earlier origins
 of that region. It does so once it holds all effects of these that any region is known to hold, so none of their group
@@ -96,8 +96,8 @@ class Membership:
         return self.own.is_admitted
 
     @property
-    def is_new(self) -> bool:
-        return self.own.is_new
+    def is_outside(self) -> bool:
+        return self.own.is_new and not self._birth.has_heard()
 
     def want(self) -> None:
         """Somebody needs the admission."""

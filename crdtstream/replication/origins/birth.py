@@ -164,9 +164,9 @@ class Birth:
         """
         ended = self._replica.applied.members.is_evicted
         left = [origin for origin in self.lineage if not ended(origin)]
-        members = [*filter(self._is_member, self.lineage)]
+        at_work = [*filter(self._was_at_work, self.lineage)]
         kept = [*filter(ended, self.lineage), *left][-LINEAGE_MAX:]
-        self.lineage = kept if not members or members[-1] in kept else [members[-1], *kept[1:]]
+        self.lineage = kept if not at_work or at_work[-1] in kept else [at_work[-1], *kept[1:]]
         return left[-LINEAGE_MAX:]
 
     def has_heard(self) -> bool:
@@ -174,22 +174,17 @@ class Birth:
         return bool(self._replica.applied.members.origins() or self.founders)
 
     def was_in_cluster(self) -> bool:
-        """True if an origin of this directory was in a cluster, or has served and heard of one. A directory that has
+        """True if an origin of this directory was in a cluster, or has written and heard of one. A directory that has
         only heard of a cluster, or received its data, is as new as an empty one: nobody counts it, so the others may
         forget what it has not seen.
         """
-        lineage = [*self.lineage, self.origin]
-        return any(map(self._is_member, lineage)) or (self.has_heard() and any(map(self._has_served, lineage)))
+        return any(map(self._was_at_work, [*self.lineage, self.origin]))
 
-    def _has_served(self, origin: int) -> bool:
-        """True if it has made effects beside Joins of itself."""
-        applied = self._replica.applied
-        return applied.vector.get(origin) > sum([sponsor == origin for sponsor, _ in applied.members.joins_of(origin)])
-
-    def _is_member(self, origin: int) -> bool:
-        members = self._replica.applied.members
-        was_admitted = members.is_admitted(origin) or members.sponsor_of(origin) is not None
-        return origin in self.founders or was_admitted or members.has_ended(origin)
+    def _was_at_work(self, origin: int) -> bool:
+        """True if it was admitted, or has made effects beside Joins of itself."""
+        members, made = self._replica.applied.members, self._replica.applied.vector.get(origin)
+        is_member = origin in self.founders or members.was_admitted(origin)
+        return is_member or (made > members.own_joins(origin) and self.has_heard())
 
     def _draw(self) -> int:
         """The seed itself, then what splitmix64 makes of it."""

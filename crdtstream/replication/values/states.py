@@ -51,7 +51,9 @@ ADMITTED: Final = "admitted"
 
 STARTS_EMPTY: Final = "the process starts with a directory that is empty, or has only heard of a cluster"
 STARTS_USED: Final = "the process starts with data, and has heard of no cluster"
-STARTS_KNOWN: Final = "the process starts with a directory that was in a cluster, or has served and heard of one"
+STARTS_KNOWN: Final = (
+    "the process starts with a directory that was in a cluster, or was written to and has heard of one"
+)
 IS_ADMITTED: Final = "it founds a cluster, or is admitted by a sponsor or by all"
 LAPSES: Final = "its Join turns out void before it was used"
 IS_REPLACED: Final = "another origin of this process replaces it"

@@ -147,6 +147,70 @@ def test_a_new_region_that_has_heard_of_a_cluster_serves_no_sooner_after_a_resta
     assert waiting_for(cluster, 3) == "", "now it was in the cluster"
 
 
+def test_a_new_region_that_was_evicted_before_its_admission_serves_no_sooner_after_a_restart() -> None:
+    cluster = Cluster(3, STRICT, absent=(3,))
+    cluster.sync()
+    cluster.node(2).writable(False)
+    cluster.add(3, 2)
+    sync_disks(cluster)
+    cluster.node(2).writable(True)
+    assert isinstance(run(cluster, 2, f"CRDT.EVICT {origin(cluster, 3)} FORCE"), list)
+    cluster.node(2).writable(False)
+    sync_disks(cluster)
+    assert cluster.node(3).replica.applied.members.is_evicted(3)
+    cluster.cut(2, 3)
+    cluster.restart(3)
+    assert "waits to hear from its peers" in waiting_for(cluster, 3)
+
+
+def test_a_region_whose_admission_lapsed_serves_after_a_restart() -> None:
+    """It has served readers, which makes no effects."""
+    cluster = Cluster(3, STRICT, absent=(3,))
+    cluster.sync()
+    run(cluster, 1, "XADD x 100 f v")
+    cluster.sync()
+    cluster.cut(1, 2)
+    cluster.add(3, 2)
+    sync_disks(cluster)
+    assert waiting_for(cluster, 3) == "" and not cluster.node(3).replica.applied.counter()
+    cluster.cut(2, 3)
+    run(cluster, 1, "CRDT.EVICT 2 FORCE")
+    sync_disks(cluster)
+    cluster.node(1).writable(False)
+    cluster.heal(1, 3)
+    sync_disks(cluster)
+    cluster.tick(100)
+    sync_disks(cluster)
+    assert waiting_for(cluster, 3) == "" and not cluster.node(3).membership.admitted
+    cluster.restart(3)
+    assert waiting_for(cluster, 3) == ""
+
+
+def test_new_regions_go_on_without_the_only_one_that_was_in_the_cluster() -> None:
+    cluster = Cluster(3, STRICT, absent=(2, 3))
+    cluster.sync()
+    run(cluster, 1, "XADD x 100 f v")
+    cluster.node(1).writable(False)
+    for number in (2, 3):
+        cluster.add(number, 1)
+    sync_disks(cluster)
+    for number in (2, 3):
+        assert cluster.node(number).birth.founders
+        cluster.cut(1, number)
+    for number in (2, 3):
+        region = cluster.machines[number]
+        region.config = replace(region.config, incarnation=0, peers=())
+        cluster.restart(number)
+        assert run(cluster, number, "XLEN x") == 1
+    cluster.heal(2, 3)
+    cluster.sync()
+    assert isinstance(run(cluster, 2, "CRDT.EVICT 1 FORCE"), list)
+    live(cluster, TIMEOUT_MS)
+    sync_disks(cluster)
+    assert all(cluster.node(number).membership.admitted for number in (2, 3))
+    assert run(cluster, 2, "XGROUP CREATE x g 0") == "OK"
+
+
 def test_a_new_region_that_has_served_at_once_does_so_after_a_restart_without_the_option() -> None:
     cluster = Cluster(3, STRICT, absent=(3,))
     cluster.sync()

@@ -112,11 +112,16 @@ def test_a_lineage_is_bounded_and_forgets_the_oldest_and_what_ended() -> None:
     assert first == 1 and len(life.birth.lineage) == LINEAGE_MAX + 2
     life.evict(1 + 256 * 200)
     assert len(life.birth.predecessors()) == LINEAGE_MAX
-    assert life.birth.lineage[:2] == [1 + 256 * 200, 1 + 256 * 2], "it alone tells that this directory was in a cluster"
-    life.evict(1 + 256 * 220)
-    life.birth.lineage += [1 + 256 * at for at in (1_000, 1_001)]
+    assert life.birth.lineage[0] == 1 + 256 and 1 + 256 * 200 not in life.birth.lineage
+    assert not life.birth.was_in_cluster()
+
+
+def test_a_lineage_keeps_the_newest_origin_that_was_in_a_cluster() -> None:
+    life = lives(LINEAGE_MAX + 3)
+    for origin in (1, 1 + 256):
+        life.replica.applied.members.apply_admitted((origin, 2), (origin, 1), True, VersionVector())
     assert len(life.birth.predecessors()) == LINEAGE_MAX
-    assert life.birth.lineage[0] == 1 + 256 * 220 and 1 + 256 * 200 not in life.birth.lineage
+    assert life.birth.lineage[:2] == [1 + 256, 1 + 256 * 3]
     assert life.birth.was_in_cluster()
 
 
