@@ -34,8 +34,10 @@ from crdtstream.core.streams.stream import Stream
 from crdtstream.core.values.entry_id import ID_MAX, EntryId, format_id, next_id
 from crdtstream.protocols import replies
 
-# A reader with CLAIM that waits looks again this often at most, in milliseconds.
+# A reader with CLAIM that waits looks again this often at most, in milliseconds; after looks in vain, more rarely: what
+# it could claim may be known to be gone only once its blocks were read.
 RETRY_MS_MIN: Final = 10
+RETRY_MS_MAX: Final = 1_000
 # The ID of `>`; Redis also represents it by the highest ID.
 NEW: Final = ID_MAX
 NEW_TEXT: Final = b">"
@@ -50,6 +52,7 @@ class GroupReader(Waiter):
         self.after = after
         # While it waits, streams that had nothing for it: to look at them again is no request of the consumer.
         self.idle: list[Key] = []
+        self.retry_after_ms = RETRY_MS_MIN
 
     def serve(self, context: Context) -> bytes | None:
         if context.standing.departing:
@@ -183,7 +186,8 @@ class GroupReader(Waiter):
         if group.rules.ordered and len(rows) < claimable(stream, group):
             return []
         if group.rules.deliveries_max != NO_LIMIT:
-            rows, _ = without_poison(context, key, self.options.group, stream, group, rows)
+            rows, moved = without_poison(context, key, self.options.group, stream, group, rows)
+            self.retry_after_ms = RETRY_MS_MIN if moved else self.retry_after_ms
         is_more = 0 <= limit < len(rows)
         if group.rules.ordered and is_more:
             return []
@@ -234,7 +238,9 @@ class GroupReader(Waiter):
             oldest = None if stream is None or group is None else oldest_ms(stream, group)
             if oldest is not None:
                 retry_ms = min(retry_ms, oldest + claim_ms)
-        retry_ms = max(retry_ms, context.now_ms + RETRY_MS_MIN)
+        is_overdue = retry_ms <= context.now_ms
+        retry_ms = max(retry_ms, context.now_ms + self.retry_after_ms)
+        self.retry_after_ms = min(2 * self.retry_after_ms, RETRY_MS_MAX) if is_overdue else RETRY_MS_MIN
         return retry_ms if self.end_ms == NO_DEADLINE else min(retry_ms, self.end_ms)
 
     def expired(self, context: Context) -> bytes:

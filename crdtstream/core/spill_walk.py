@@ -1,9 +1,9 @@
 """Spilling the blocks that nobody reads (core/entries/spilled.py), a little at a time, while more is in memory than is
 asked for.
 
-A walk counts what blocks take in memory, and another one follows only if that is too much. On its way that one spills
-each block that the checkpoint in force has, and that nobody read since the walk before, until no more than the target
-is left. So what is spilled is chosen as by a clock with one hand: a block that is read stays for another round.
+A walk counts what blocks take in memory. Unless it only counts, it spills on its way each block that the checkpoint in
+force has, and that nobody read since the walk before, until no more than the target is left. So what is spilled is
+chosen as by a clock with one hand: a block that is read stays for another round.
 
 A block may be spilled without the sum of its entries, and then a digest or an audit reads it. While a digest is under
 way it gets its sum first: the digest does not come back to blocks that it has passed, and what it lacks in the end it

@@ -294,3 +294,25 @@ def test_a_blocked_reader_that_claims_reads_no_block_to_know_when_to_look_again(
             reply = twin.drain()
     assert twin.waited == 0 and node.replica.reads.waited == before
     assert reply.count(VALUE.encode()) == ENTRIES - 15 and looks == 6
+
+
+def test_a_blocked_reader_whose_entries_are_gone_looks_more_and_more_rarely() -> None:
+    """That they are gone is known only while their blocks are open, and these do not all stay open."""
+    twin = delivered("")
+    dead = IDS[1::4]
+    twin.ask(["XACK", "s", "g", *[each for each in IDS if each not in dead]])
+    twin.ask(["XDEL", "s", *dead])
+    node = twin.node
+    node.open_blocks.limit(100_000)
+    assert twin.say("XREADGROUP GROUP g b BLOCK 100000 CLAIM 3000 STREAMS s >") == b""
+    assert twin.file is not None
+    before = twin.file.reads
+    for late_ms in range(0, 20_000, 10):
+        node.tick(START_MS + 100 + late_ms)
+        twin.drain()
+        while node.context.block_reads.wanted:
+            for read in node.context.block_reads.drain():
+                read.finish(read.read())
+            twin.drain()
+    assert len(dead) <= twin.file.reads - before < 200
+    assert CLIENT in node.context.parking.waiters

@@ -2,7 +2,8 @@
 
 Only what a checkpoint has can be spilled, so one is requested as soon as half of what is allowed is in no checkpoint;
 after one that failed, again a while later, although nothing more may have been written: writes may be refused by then.
-How much there is is estimated, so where the last walk left less than is allowed, one counts, and another one spills.
+Blocks may take less than is estimated. So where the last walk left less than is allowed, one walk counts them, and
+another one spills if that is still too much.
 Counted bytes steer, not the resident size, which shrinks later; but a region beyond `memory_bytes_max` spills down to
 half of what is allowed otherwise, before it refuses anything else that is not refused already.
 """
@@ -103,14 +104,17 @@ class Spilling:
             return False
         if not walk.walking:
             if not self._is_due(target_bytes):
-                self._ask(target_bytes)
+                if self._failed_ms is not None:
+                    self._ask(target_bytes)
                 return False
             self._saved, self._began_ms = self._saving.ended, self._keyspace.now_ms
             is_counted = self._is_beyond or walk.walked_bytes > target_bytes
             walk.begin(left_bytes(target_bytes), only_counts=not is_counted)
             self._is_beyond = False
         more = walk.go_on(cost_max)
-        if walk.only_counts and not walk.walking:
+        if walk.only_counts:
+            if walk.walking:
+                return more
             self._is_beyond = walk.hot_bytes() > target_bytes
         self._ask(target_bytes)
         return more or self._is_beyond

@@ -211,7 +211,7 @@ def test_what_was_trimmed_meanwhile_is_not_spilled_for() -> None:
         spiller.write(48_000)
         if spiller.saving.requested:
             spiller.save()
-    assert spiller.saving.ended > 3
+    assert spiller.saving.ended == 0, "what is trimmed soon needs none"
     assert spiller.spilling.walk.spills == 0 < spiller.spilling.walk.hot_bytes() <= 4_000_000
 
 
