@@ -118,6 +118,9 @@ class Handover:
     def _fill_chunk(self, message: wire.Message, view: View, bytes_max: int) -> None:
         transfer = view.transfers.running.get(self.peer)
         if transfer is None:
+            if not view.transfers.has(self.peer):
+                # It was released, because the peer has abandoned it: what it lacks still is offered again.
+                self.is_sending, self._offered = False, None
             return
         chunk = transfer.chunk(bytes_max, view.settings.limits.window_bytes)
         if chunk is not None:

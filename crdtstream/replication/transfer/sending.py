@@ -2,8 +2,9 @@
 
 Apart from the first window, each chunk is sent after the peer has confirmed earlier ones: `next` says which it has
 staged. Chunks are kept until then, so a transfer resumes where a lost link interrupted it; it is released if its peer
-stays away too long. While spilled blocks are read for a chunk it is not there yet, as while the window is closed. The
-region's own effects continue meanwhile and are served from the log behind the snapshot's position.
+stays away or confirms nothing for too long, as one that has abandoned it. While spilled blocks are read for a chunk it
+is not there yet, as while the window is closed. The region's own effects continue meanwhile and are served from the log
+behind the snapshot's position.
 
 Memory: one window of chunks for each peer, and whatever its snapshot holds (see snapshot.py).
 
@@ -21,14 +22,27 @@ from crdtstream.replication.transfer.snapshot import Snapshot
 class Transfer:
     """The transfer of one state to one peer."""
 
-    __slots__ = ("_first", "_kept", "_kept_bytes", "_snapshot", "byte_count", "lost_ms", "number", "position", "sent")
+    __slots__ = (
+        "_first",
+        "_kept",
+        "_kept_bytes",
+        "_snapshot",
+        "byte_count",
+        "idle_ms",
+        "is_away",
+        "number",
+        "position",
+        "sent",
+    )
 
     def __init__(self, number: int, position: int, snapshot: Snapshot) -> None:
         self.number = number
         self.position = position
         self.sent = 0
         self.byte_count = 0
-        self.lost_ms = 0
+        # How long the peer has confirmed nothing.
+        self.idle_ms = 0
+        self.is_away = False
         self._snapshot = snapshot
         self._kept: deque[bytes] = deque()
         self._kept_bytes = 0
@@ -41,6 +55,7 @@ class Transfer:
     def record_staged(self, index: int) -> None:
         """Release the chunks that the peer has staged: all below this index."""
         while self._first < min(index, self.sent):
+            self.idle_ms = 0
             self._kept_bytes -= len(self._kept.popleft())
             self._first += 1
 
@@ -121,13 +136,23 @@ class Transfers:
             self.drop(peer)
 
     def tick(self, linked: list[int], passed_ms: int, keep_ms: int) -> None:
-        """Release transfers to peers that have been gone for `keep_ms`."""
+        """Release transfers of which the peer has confirmed nothing for `keep_ms`: it is gone, or it has abandoned the
+        transfer. One that was sent whole may take its peer longer to join.
+        """
         for peer in [peer for peer in self.wanted if peer not in linked]:
             del self.wanted[peer]
         for peer, transfer in list(self.running.items()):
-            transfer.lost_ms = 0 if peer in linked else transfer.lost_ms + passed_ms
-            if transfer.lost_ms >= keep_ms:
+            is_away = peer not in linked
+            joins = not is_away and transfer.is_sent()
+            before_ms = transfer.idle_ms if is_away == transfer.is_away else 0
+            transfer.idle_ms = 0 if joins else before_ms + passed_ms
+            transfer.is_away = is_away
+            if transfer.idle_ms >= keep_ms:
                 self.drop(peer)
+
+    def has(self, peer: int) -> bool:
+        """True if a transfer to this peer runs, or waits for its snapshot."""
+        return peer in self.running or peer in self.wanted
 
     def first_position(self) -> int | None:
         """The lowest position among the snapshots being sent; their receivers need the log behind it."""

@@ -190,6 +190,46 @@ def test_more_that_was_cut_is_offered_again() -> None:
     assert west.vector == VersionVector({1: 25})
 
 
+def test_a_state_that_the_peer_has_abandoned_is_released_and_what_it_lacks_is_offered() -> None:
+    """West has got by another route what was offered, and given the transfer up; by then east has cut more."""
+    # One chunk at a time.
+    east, west = Region(1, window_bytes=1), Region(2)
+    for _ in range(20):
+        east.write()
+    cut(east, 21)
+    link = Link(east, west)
+    link.bytes_max = 1
+    for _ in range(4):
+        for side in (0, 1):
+            link.say(side)
+        while link.flights[1]:
+            link.hear(0)
+        while not east.transfers.running and link.flights[0]:
+            link.hear(1)
+        east.capture_snapshots()
+    assert east.transfers.running and not west.vector.get(1)
+    for _ in range(5):
+        east.write()
+    cut(east, 26)
+    west.vector.advance(1, 20)
+    west.fetching.abandon("this region lacks memory")
+    for flight in link.flights:
+        flight.clear()
+    link.bytes_max = 4096
+    keep_ms = east.config.limits.transfer_keep_ms
+    east.transfers.tick([2], keep_ms - 1, keep_ms)
+    link.tick(2_000)
+    link.pump()
+    assert west.vector.get(1) == 20 and east.transfers.running
+    east.transfers.tick([2], 1, keep_ms)
+    assert not east.transfers.running
+    link.tick(4_000)
+    link.pump()
+    link.tick(6_000)
+    link.pump()
+    assert west.vector == VersionVector({1: 25})
+
+
 def test_a_host_that_refuses_a_chunk_closes_the_link() -> None:
     east, west = behind()
     west.refuses = "no room"
