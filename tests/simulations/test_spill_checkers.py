@@ -27,8 +27,8 @@ from simulations.world import World
 from tests.simulations.test_spilling import spilling
 
 
-def spilled_region(world: World) -> tuple[int, Machine]:
-    """A region of which blocks are spilled, in a world that runs."""
+def spilled_region(world: World, count: int = 1) -> tuple[int, Machine]:
+    """A region of which so many blocks are spilled, in a world that runs."""
     for number in world.machines:
         world.plan(number, world.tick, number)
         world.plan(number, world._command, number)
@@ -36,11 +36,16 @@ def spilled_region(world: World) -> tuple[int, Machine]:
         world.plan_dial(pair)
 
     def found() -> list[int]:
-        walks = {number: machine.node.context.spilling.walk for number, machine in world.machines.items()}
-        return [number for number, walk in walks.items() if walk.spilled_blocks]
+        return [number for number, machine in world.machines.items() if len(spilled_of(machine)) >= count]
 
     world.run_until(lambda: bool(found()), world.now_ms + 20_000)
     return found()[0], world.machines[found()[0]]
+
+
+def spilled_of(machine: Machine) -> list[BlockHandle]:
+    if not machine.node.context.spilling.walk.spilled_blocks:
+        return []
+    return [block.handle for block in blocks_of(machine) if block.is_spilled() and block.handle is not None]
 
 
 def test_a_wait_in_the_middle_of_a_turn_is_noticed() -> None:
@@ -77,8 +82,8 @@ def test_what_is_open_when_a_request_begins_may_be_read_again_after_it_was_close
 def test_what_was_read_for_a_request_may_be_read_at_once_after_it_was_closed(same: bool) -> None:
     """A block that another one closed is read again, in the turn for which it had been read on a thread."""
     world, checker = spilling(9), NothingWaits()
-    number, machine = spilled_region(world)
-    handles = [block.handle for block in blocks_of(machine) if block.is_spilled() and block.handle is not None]
+    number, machine = spilled_region(world, 2)
+    handles = spilled_of(machine)
     read, other = handles[0], handles[0 if same else 1]
 
     def run() -> None:

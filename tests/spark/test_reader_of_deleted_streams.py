@@ -205,9 +205,10 @@ async def test_what_is_deleted_between_plan_and_read(tmp_path: Path) -> None:
 
 
 async def test_a_read_says_what_was_removed_while_it_ran(tmp_path: Path) -> None:
-    """Messages are small, and the client is slow: the rest is trimmed after the first one."""
+    """More than a connection takes unread, and the client is slow: the rest is trimmed after the first message."""
     async with serving(tmp_path) as port:
-        written = await port.write(message_of(rows(3_000)))
+        for _ in range(10):
+            written = await port.write(message_of(rows(3_000)))
         client = ShardedClient(Options({"endpoints": port.region.loop._addresses["bulk"]}))
         interval = bulk.Interval(stream=b"s", origin=written.origin, after=0, through=written.last_seq)
         removed: list[int] = []
@@ -227,7 +228,7 @@ async def test_a_read_says_what_was_removed_while_it_ran(tmp_path: Path) -> None
 
         await asyncio.to_thread(read, trim)
         assert max(removed) == written.last_seq - 1
-        assert entries[-1][0] == written.last_seq and len(entries) < 3_000
+        assert entries[-1][0] == written.last_seq and len(entries) < 30_000
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["gone", "made again"])
