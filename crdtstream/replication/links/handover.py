@@ -119,8 +119,11 @@ class Handover:
         transfer = view.transfers.running.get(self.peer)
         if transfer is None:
             if not view.transfers.has(self.peer):
-                # It was released, because the peer has abandoned it: what it lacks still is offered again.
-                self.is_sending, self._offered = False, None
+                # It was released, because the peer has abandoned it. What the peer lacks still, and the log has not, is
+                # offered again.
+                self.is_sending = False
+                if not self._feed.catch_up():
+                    self._offered = None
             return
         chunk = transfer.chunk(bytes_max, view.settings.limits.window_bytes)
         if chunk is not None:
