@@ -145,12 +145,14 @@ class Move(Waiter):
         return min(context.now_ms + LOOK_AGAIN_MS, self.end_ms)
 
     def expired(self, context: Context) -> bytes:
-        port(context).stop_moving(self.order)
+        reply = replies.OK
         try:
             end_move(context, self.order)
         except CommandError as error:
-            return replies.error(error.text.encode())
-        return replies.OK
+            reply = replies.error(error.text.encode())
+        # At last: blocks may have to be read first, and this is done again.
+        port(context).stop_moving(self.order)
+        return reply
 
 
 # Elsewhere

@@ -13,6 +13,8 @@ of each queue, so a small request waits for few large ones, and no client waits 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -322,7 +324,7 @@ class Serving:
             elif context.block_reads.awaits(waiter.client.id):
                 context.parking.postpone(waiter, context.now_ms + 1)
             elif waiter.has_ended(context.now_ms):
-                self._finish(waiter, waiter.expired(context))
+                self._end_wait(waiter)
             else:
                 self._serve(waiter)
                 if context.parking.holds(waiter):
@@ -424,14 +426,8 @@ class Serving:
         return bool(client.backlog) and not waits and client.id in self._context.clients
 
     def _serve(self, waiter: Waiter) -> None:
-        if self._context.standing.paused and self._is_held(waiter):
-            return
-        if self._replica.reads.on:
-            self._serve_waiting(waiter)
-            return
-        reply = self._reply_to(waiter)
-        if reply is not None:
-            self._finish(waiter, reply)
+        if not (self._context.standing.paused and self._is_held(waiter)):
+            self._answer(waiter, self._reply_to, self._serve)
 
     def _reply_to(self, waiter: Waiter) -> bytes | None:
         prepared = self._replica.prepared
@@ -442,29 +438,38 @@ class Serving:
         except Exception as fault:
             return self._survive(fault, waiter.client, prepared)
 
-    def _serve_waiting(self, waiter: Waiter) -> None:
-        """Serve a waiting client that may need spilled blocks; while they are read it goes on waiting."""
+    def _end_wait(self, waiter: Waiter) -> None:
+        """The wait of this client has ended, which may have effects."""
+        self._answer(waiter, lambda ended: ended.expired(self._context), self._end_wait)
+
+    def _answer(
+        self, waiter: Waiter, reply_to: Callable[[Waiter], bytes | None], again: Callable[[Waiter], None]
+    ) -> None:
+        """Send a waiting client its reply, if any. Blocks that it needs are read first, and this is done `again`."""
         block_reads, reads, client = self._context.block_reads, self._replica.reads, waiter.client
-        if block_reads.awaits(client.id):
+        if not reads.on:
+            reply = reply_to(waiter)
+        elif block_reads.awaits(client.id):
             return
-        reads.begin(block_reads.drain_held(client.id))
-        try:
-            reply = self._reply_to(waiter)
-        except NotAtOnce as missing:
-            block_reads.begin_for(client, missing, reads.held(), self._resume_waiter)
-            return
-        finally:
-            reads.end()
+        else:
+            reads.begin(block_reads.drain_held(client.id))
+            try:
+                reply = reply_to(waiter)
+            except NotAtOnce as missing:
+                block_reads.begin_for(client, missing, reads.held(), partial(self._resume, again))
+                return
+            finally:
+                reads.end()
         if reply is not None:
             self._finish(waiter, reply)
 
-    def _resume_waiter(self, client: Client) -> None:
+    def _resume(self, again: Callable[[Waiter], None], client: Client) -> None:
         """The blocks that this waiting client needs were read, unless it does not wait any more."""
         waiter = self._context.parking.waiters.get(client.id)
         if waiter is None:
             self._context.block_reads.forget(client.id)
         else:
-            self._serve(waiter)
+            again(waiter)
 
     def _is_held(self, waiter: Waiter) -> bool:
         """True if a pause keeps this client from what it waits for. One that waits for a disk or for other regions gets

@@ -163,3 +163,22 @@ def test_the_runs_of_what_a_command_acknowledges_are_foreseen(effect: str, exact
     cluster.sync()
     assert waited(cluster) == 0
     cluster.check()
+
+
+def test_a_forced_move_whose_time_is_over_waits_for_its_blocks() -> None:
+    cluster = formed(2)
+    fill(cluster, 1, "a", "b")
+    cluster.live(1_000)
+    cluster.execute(1, b"XGROUP CREATE a g 0 CRDT DELIVER OWNER 1 ACKNOWLEDGE EXACT".split())
+    cluster.live(1_000)
+    cluster.execute(1, b"XREADGROUP GROUP g one COUNT 600 STREAMS a >".split())
+    cluster.execute(1, f"XACK a g {MIDDLE}-1 {LATE}-1".encode().split())
+    cluster.live(500)
+    assert cluster.execute(1, b"CRDT.GROUP MOVE a g 2 WAIT 300 FORCE".split()) is None
+    spill(cluster, 1, 2)
+    reply = None
+    while reply is None:
+        cluster.live(100)
+        spill(cluster, 1, 2)
+        reply = cluster.pop_reply(1)
+    assert reply == b"+OK\r\n" and waited(cluster) == 0
