@@ -74,6 +74,7 @@ def oldest_ms(stream: Stream, group: Group) -> int | None:
 
 
 def may_live(stream: Stream, row: PendingRow) -> bool:
+    """True if the entry lives, or a spilled block would have to be read to know."""
     tree = stream.trees.get(row.origin)
     return tree is not None and (bool(tree.spilled_with([row.entry_id])) or tree.find(row.entry_id) is not None)
 

@@ -75,25 +75,27 @@ async def test_one_that_was_stopped_stays_down_until_it_is_started_again(tmp_pat
 
 @pytest.mark.parametrize("is_stopping", [False, True])
 async def test_one_that_is_told_to_reload_while_it_stops_is_started_again(tmp_path: Path, is_stopping: bool) -> None:
-    starts, ends = tmp_path / "starts", tmp_path / "ends"
+    starts = tmp_path / "starts"
     was_down: list[bool] = []
     shard = shard_of(
-        "import pathlib, signal, time\n"
+        "import signal, sys\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        f"open({str(starts)!r}, 'a').write('x')\n"
-        f"while not pathlib.Path({str(ends)!r}).exists(): time.sleep(0.01)",
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
+        f"open({str(starts)!r}, 'a').write('x')\n" + SLEEP,
         lambda: was_down.append(shard.is_down),
     )
     running = asyncio.create_task(shard.run())
-    await reached(starts.exists)
+    await reached(lambda: starts.exists() and starts.read_text() == "x")
     shard.heard(ShardReport(1, "READY=1"))
     if is_stopping:
         shard.heard(ShardReport(1, STOPPING))
     shard.reload()
-    ends.touch()
-    # Started again, it ends by itself once more. Before, a supervisor would end with it if it were down.
+    os.kill(shard.process_id, signal.SIGTERM)
+    if is_stopping:
+        await reached(lambda: starts.read_text() == "xx")
+        assert not any(was_down), "a supervisor would end with the last one"
+        os.kill(shard.process_id, signal.SIGTERM)
     await reached(lambda: shard.is_down)
-    assert was_down.index(True) == len(was_down) - 1
     assert starts.read_text() == ("xx" if is_stopping else "x")
     shard.stop()
     await within(running)
